@@ -2,12 +2,13 @@
 //! do about it, and the bottleneck.
 
 use prony_core::fault::Fault;
-use prony_core::plan::status_text;
+use prony_core::plan::{Plan, status_text};
 use prony_core::summary::confidence::{Goal, Interval, NoInterval};
 use prony_core::summary::{
     Bottleneck, Change, Checked, Figure, Judgment, METER_ADDED, Outcome, Queued, Reason,
     SelfTested, Summary, Verdict, Waiting,
 };
+use prony_core::target::Endpoint;
 use prony_core::threshold::Unit;
 use prony_core::units::Span;
 
@@ -115,6 +116,17 @@ pub fn sentence(fault: Fault) -> &'static str {
     }
 }
 
+/// What an error means for the targets of this plan.
+pub fn meaning(fault: Fault, plan: &Plan) -> &'static str {
+    let is_file = |e: &Endpoint| matches!(e.transport(), Endpoint::Unix { .. });
+    match fault {
+        Fault::ConnectRefused if plan.endpoints.first().is_some_and(is_file) => {
+            "no server listens on the socket, or its file does not exist"
+        }
+        _ => sentence(fault),
+    }
+}
+
 /// Why the meter was the bottleneck, and what to do about it.
 pub fn reason(reason: &Reason, summary: &Summary) -> String {
     match reason {
@@ -165,7 +177,7 @@ pub fn reason(reason: &Reason, summary: &Summary) -> String {
             exhausted(*fault, &requests, summary)
         }
         Reason::Failures { share, sessions, fault } => failed(*share, *sessions, *fault, summary),
-        Reason::TargetUnavailable { share, fault } => unavailable(*share, *fault),
+        Reason::TargetUnavailable { share, fault } => unavailable(*share, *fault, &summary.plan),
         Reason::Interrupted => "the user stopped the run early".into(),
         Reason::OnHost { host, reason } => on_host(host, reason, summary),
         Reason::Partial { offered, missing, shards, lost } => {
@@ -200,7 +212,7 @@ fn failed(share: f64, sessions: Option<f64>, fault: Fault, summary: &Summary) ->
     let status = unexpected_status(summary)
         .filter(|_| matches!(fault, Fault::UnexpectedStatus | Fault::GrpcStatus));
     let status = status.map_or_else(String::new, |status| format!(" ({})", status_text(status)));
-    let (share, name, why) = (units::percent(share), name(fault), sentence(fault));
+    let (share, name, why) = (units::percent(share), name(fault), meaning(fault, &summary.plan));
     let what = noun(summary);
     let hint = if is_tls_alert(fault, summary) {
         "; each reply has the 7 bytes of a TLS alert: use https:// if the target expects TLS"
@@ -513,9 +525,9 @@ fn target_rate(failed: Option<f64>, waiting: Option<Waiting>) -> String {
     line
 }
 
-fn unavailable(share: f64, fault: Fault) -> String {
+fn unavailable(share: f64, fault: Fault, plan: &Plan) -> String {
     let share = units::percent(share);
-    let why = sentence(fault);
+    let why = meaning(fault, plan);
     format!("no connection could be opened for {share} of the time: {why}")
 }
 

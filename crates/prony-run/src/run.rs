@@ -337,11 +337,16 @@ fn one_jar(plan: &Plan) -> Option<String> {
     shared.then(|| "All sessions share their cookies, so one thread runs them.".to_owned())
 }
 
-/// The note that many replies were redirects. prony does not follow them, so a tool that does
-/// measures other pages.
+/// The note that many replies were redirects that nobody asked for by their status. prony does not
+/// follow them, so a tool that does measures other pages.
 fn redirected(summary: &Summary) -> Option<String> {
-    let statuses = &summary.main.statuses;
-    let redirects: u64 = [301, 302, 303, 307, 308].iter().filter_map(|s| statuses.get(s)).sum();
+    let (plan, statuses) = (&summary.plan, &summary.main.statuses);
+    let of_calls = plan.calls.iter().filter_map(|call| call.expect.as_deref());
+    let asked: Vec<(u16, u16)> =
+        of_calls.chain([&plan.expect]).flat_map(|e| e.statuses.iter().copied()).collect();
+    let is_asked = |status: u16| asked.contains(&(status, status));
+    let redirects = [301, 302, 303, 307, 308].into_iter().filter(|&status| !is_asked(status));
+    let redirects: u64 = redirects.filter_map(|status| statuses.get(&status)).sum();
     let replies: u64 = statuses.values().sum();
     (redirects > 0 && redirects * 10 >= replies).then(|| {
         format!(
@@ -401,6 +406,9 @@ mod tests {
         // 304 Not Modified is not a redirect.
         assert_eq!(noted(&[(304, 100)]), None);
         assert_eq!(noted(&[]), None);
+        let mut form = open(&[(303, 4_000)], 0);
+        form.plan.expect.statuses = vec![(303, 303)];
+        assert_eq!(redirected(&form), None);
     }
 
     #[test]

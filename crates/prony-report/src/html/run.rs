@@ -57,7 +57,7 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
             h2 { "Kernel timestamps" }
             (phases_of(summary, stamped))
         }
-        @if has_errors { h2 { "Errors" } (errors(t)) }
+        @if has_errors { h2 { "Errors" } (errors(summary)) }
         @if !t.statuses.is_empty() { h2 { "Statuses" } (statuses(t)) }
         @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(summary, sessions)) }
         @if !t.names.is_empty() {
@@ -189,7 +189,8 @@ fn request(plan: &Plan, call: &CallSpec, body_bytes: u64) -> Markup {
     }
 }
 
-fn errors(t: &Tally) -> Markup {
+fn errors(summary: &Summary) -> Markup {
+    let t = &summary.main;
     let count = |f: Fault| t.fault(f) + t.stray[f as usize];
     let mut faults: Vec<Fault> = Fault::ALL.into_iter().filter(|&f| count(f) > 0).collect();
     faults.sort_by_key(|&f| std::cmp::Reverse(count(f)));
@@ -207,7 +208,7 @@ fn errors(t: &Tally) -> Markup {
                         th scope="row" { (words::name(fault)) }
                         td { (figures::count(t.fault(fault))) }
                         td { (figures::count(t.stray[fault as usize])) }
-                        td.words { (words::sentence(fault)) }
+                        td.words { (words::meaning(fault, &summary.plan)) }
                     }
                 }
             }

@@ -97,7 +97,7 @@ pub(crate) fn over_blocks(c: &Comparison) -> Option<Chart> {
     })
 }
 
-/// An axis of percent with zero in its middle.
+/// An axis of percent with zero in its middle; nothing decreases by more than 100 %.
 fn symmetric(label: &'static str, most: f64) -> Axis {
     let size = 10_f64.powf((most / 4.0).log10().floor());
     let steps = STEPS.map(|n| n * size).into_iter().chain([10.0 * size]);
@@ -113,7 +113,9 @@ fn symmetric(label: &'static str, most: f64) -> Axis {
         (at, format!("{sign}{at:.digits$} %"))
     };
     let to = f64::from(count) * step;
-    Axis { label, from: -to, to, ticks: (-count..=count).map(tick).collect() }
+    let from = -to.min(100.0);
+    let ticks = (-count..=count).map(tick).filter(|(at, _)| *at >= from);
+    Axis { label, from, to, ticks: ticks.collect() }
 }
 
 #[cfg(test)]
@@ -121,10 +123,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_axis_of_changes_is_symmetric() {
+    fn the_axis_of_changes_is_symmetric_down_to_minus_100_percent() {
         for most in [2.0, 2.1, 7.9, 13.0, 400.0] {
             let axis = symmetric("", most);
-            assert!(axis.to >= most && axis.from == -axis.to, "{axis:?}");
+            assert!(axis.to >= most && axis.from == -axis.to.min(100.0), "{axis:?}");
             assert!((3..=9).contains(&axis.ticks.len()), "{axis:?}");
             assert!(axis.ticks.iter().any(|(at, label)| *at == 0.0 && label == "0 %"), "{axis:?}");
         }

@@ -48,13 +48,22 @@ pub(crate) fn chart(s: &Spectrum) -> Chart {
         ),
         headline: Some(title.clone()),
         title,
-        warning: None,
+        warning: warning(&s.doubts),
         x: sizes(s.cells.iter().map(|c| c.size)),
         y: Axis::times("time", times),
         curves: curves.collect(),
         marks: Vec::new(),
         heat: None,
     }
+}
+
+/// That measurements are not valid, and why.
+fn warning(doubts: &[String]) -> Option<String> {
+    let first = doubts.first()?;
+    Some(match doubts.len() - 1 {
+        0 => first.clone(),
+        n => format!("{first} (and {})", units::counted(n as u64, "more doubt", "more doubts")),
+    })
 }
 
 /// A color per transport and dashes per figure: up to 16 transports have distinct curves.

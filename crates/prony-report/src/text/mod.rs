@@ -150,7 +150,7 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     phases::write(page, summary);
     page.uncounted(|page| session_kinds::write(page, summary, detail.stages));
     page.uncounted(|page| named::write(page, summary, detail.stages));
-    errors(page, &summary.main, detail);
+    errors(page, summary, detail);
     if let Some(hint) = exchange::hint(summary) {
         page.line("", &hint);
     }
@@ -376,7 +376,8 @@ fn connections(summary: &Summary) -> Vec<String> {
     parts
 }
 
-fn errors(page: &mut Page, t: &Tally, detail: Detail) {
+fn errors(page: &mut Page, summary: &Summary, detail: Detail) {
+    let t = &summary.main;
     let count = |f: Fault| t.fault(f) + t.stray[f as usize];
     let mut faults: Vec<Fault> = Fault::ALL.into_iter().filter(|&f| count(f) > 0).collect();
     if faults.is_empty() {
@@ -388,7 +389,9 @@ fn errors(page: &mut Page, t: &Tally, detail: Detail) {
     let others = format!("{} other kinds", rest.len());
     let mut rows: Vec<(&str, u64, String)> = faults
         .iter()
-        .map(|&f| (words::name(f), count(f), words::sentence(f).to_owned() + &stray(t, f)))
+        .map(|&f| {
+            (words::name(f), count(f), words::meaning(f, &summary.plan).to_owned() + &stray(t, f))
+        })
         .collect();
     if !rest.is_empty() {
         let requests = rest.iter().map(|&f| count(f)).sum();

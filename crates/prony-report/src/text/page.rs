@@ -71,6 +71,16 @@ impl Page {
         self.inked(label, text, Ink::Plain);
     }
 
+    /// The meaning of a sign in a table, unless a table before has explained it.
+    pub(super) fn legend(&mut self, sign: &str, meaning: &str) {
+        let label = format!("  {sign:<width$}", width = LABEL - 2);
+        // Labels are colored.
+        let is_here = |line: &str| line.trim_start_matches("\x1b[36m").starts_with(&label);
+        if !self.text.lines().any(is_here) {
+            self.line(sign, meaning);
+        }
+    }
+
     /// Parts joined to one line; nothing if there are none.
     pub(super) fn list(&mut self, label: &str, parts: &[String]) {
         if !parts.is_empty() {
@@ -135,6 +145,16 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(head).chain("...".chars()).chain(text.chars().skip(length - tail)).collect()
 }
 
+/// At most `width` characters of a sentence; the end is omitted, from a whole word on.
+pub(super) fn start_of(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(width.saturating_sub(3)).collect();
+    let whole = start.rfind(' ').map_or(start.as_str(), |end| &start[..end]);
+    format!("{} ...", whole.trim_end_matches([',', ';', ':', ' ']))
+}
+
 /// Lines of at most `width` characters, broken between words. Runs of spaces inside a line stay,
 /// for columns; a word longer than a line is abbreviated.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
@@ -168,6 +188,25 @@ mod tests {
         assert!(text.lines().filter(|l| l.starts_with("  label ")).count() == 2);
         let list = text.split("  list ").nth(1).expect("the list").split_whitespace();
         assert_eq!(list.collect::<Vec<_>>().join(" "), ["a part of some length"; 20].join(", "));
+    }
+
+    #[test]
+    fn signs_are_explained_once() {
+        for color in [false, true] {
+            let mut page = Page::new(Style { color, ..Style::default() }, true);
+            page.row("p50", "      ?         ?", Ink::Plain);
+            page.legend("?", "not known");
+            page.legend("?", "not known");
+            assert_eq!(page.finish().matches("not known").count(), 1);
+        }
+    }
+
+    #[test]
+    fn sentences_are_cut_between_words() {
+        let start = |width| start_of("one two, three", width);
+        assert_eq!([14, 13, 12].map(start), ["one two, three", "one two ...", "one two ..."]);
+        assert_eq!(start(11), "one ...");
+        assert!((7..14).all(|width| start(width).chars().count() <= width));
     }
 
     #[test]

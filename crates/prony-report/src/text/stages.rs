@@ -5,6 +5,7 @@ use prony_core::summary::{Stage, Summary};
 use prony_core::units::Span;
 
 use super::page::{Ink, Page};
+use super::table::CORRELATED;
 use super::units;
 
 /// Columns of a cell, its gap included.
@@ -22,20 +23,30 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let header = ["length", target, "rate", "+-", "failed", "p50", "+-", "p99", "+-"];
     let header: String = header.map(|name| format!("{name:>CELL$}")).concat();
     page.row("stage at", &header, Ink::Faint);
+    let mut correlated = false;
     for stage in stages.iter().take(most) {
         let at = if stage.at == Span::ZERO { "0 s".to_owned() } else { units::brief(stage.at) };
-        page.row(&at, row(stage).trim_end(), Ink::Plain);
+        let cells = row(stage);
+        correlated |= cells.contains('?');
+        page.row(&at, cells.trim_end(), Ink::Plain);
     }
     if let Some(n) = stages.len().checked_sub(most).filter(|&n| n > 0) {
         let more = units::counted(n as u64, "more stage", "more stages");
         page.line("", &format!("and {more} in the JSON report (--json)"));
+    }
+    if correlated {
+        page.legend("?", CORRELATED);
     }
 }
 
 fn row(stage: &Stage) -> String {
     let mut cells = vec![units::brief(stage.length)];
     match &stage.figures {
-        None => cells.extend(["-", "-", "", "-", "-", "", "-"].map(str::to_owned)),
+        None => {
+            // No whole interval of the series lies in it.
+            cells.push(units::rate(stage.from.midpoint(stage.to)));
+            cells.extend(["-", "", "-", "-", "", "-"].map(str::to_owned));
+        }
         Some(f) => {
             let time = |t: Option<Span>| t.map_or_else(|| "-".to_owned(), units::span);
             let ns = |t: Option<Span>| t.map(|t| t.0 as f64);

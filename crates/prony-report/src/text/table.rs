@@ -45,6 +45,8 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
         {
             page.wide_row(BARS, label, &cells, Ink::Plain);
             without = reasons;
+        } else if *name == "response" && is_too_short(tally) {
+            page.wide_row(BARS, label, TOO_SHORT, Ink::Plain);
         }
     }
     if !waits {
@@ -64,13 +66,24 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
         (None, false) => {}
     }
     if without.correlated {
-        page.line(
-            "?",
-            "no interval: latencies close in time are correlated, so this run has too few independent \
-             samples; run longer",
-        );
+        page.legend("?", CORRELATED);
     }
 }
+
+/// In place of the intervals.
+const TOO_SHORT: &str = "  not known: the measurement is shorter than a second";
+/// So few samples have no interval anyway.
+const SAMPLES_MIN: u64 = 100;
+
+/// Whether intervals are missing because the run is too short.
+fn is_too_short(tally: &Tally) -> bool {
+    let is_enough = tally.times.response.count() >= SAMPLES_MIN;
+    is_enough && Confidence::of(tally).mean() == Err(NoInterval::TooShort)
+}
+
+/// Why a figure has a question mark in place of its interval.
+pub(super) const CORRELATED: &str = "no interval: latencies close in time are correlated, so this run \
+                                     has too few independent samples; run longer";
 
 /// All kinds of times with their names, in the order of the table.
 pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 17] {

@@ -13,7 +13,7 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::exchange;
-use super::page::{LABEL, Page, shortened};
+use super::page::{LABEL, Page, shortened, start_of};
 use super::{Detail, Fact, hosts, units};
 
 pub(super) fn write(page: &mut Page, summary: &Summary, detail: Detail) {
@@ -29,7 +29,7 @@ pub(super) fn write(page: &mut Page, summary: &Summary, detail: Detail) {
     let (most, lines) = detail.notes;
     let width = lines * (page.width() - LABEL) - (lines - 1) * 12;
     for note in run.notes.iter().take(most) {
-        page.line("note", &shortened(note, width));
+        page.line("note", &start_of(note, width));
     }
     if let Some(n) = run.notes.len().checked_sub(most).filter(|&n| n > 0) {
         page.line("", &format!("and {}", units::counted(n as u64, "more note", "more notes")));
@@ -116,8 +116,8 @@ pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
             }
         }
         Load::Open { rate, arrivals, connections } => {
-            let what = if plan.sessions.is_some() { "sessions " } else { "" };
-            parts.push(format!("open loop: {what}{}", arrivals_of(rate, arrivals, detail.pieces)));
+            let of = if plan.sessions.is_some() { " of sessions" } else { "" };
+            parts.push(format!("open loop: {}", arrivals_of(rate, arrivals, of, detail.pieces)));
             let limit = units::counted(u64::from(*connections), "connection", "connections");
             parts.push(format!("at most {limit}"));
         }
@@ -176,19 +176,23 @@ fn rate_length(plan: &Plan) -> Option<Span> {
     }
 }
 
-fn arrivals_of(rate: &RatePlan, arrivals: &Arrivals, most: usize) -> String {
+/// What arrives, and when; `of` names what is not a request.
+fn arrivals_of(rate: &RatePlan, arrivals: &Arrivals, of: &str, most: usize) -> String {
     match arrivals {
-        Arrivals::Fixed => format!("fixed arrivals, {}", pieces(rate, most)),
-        Arrivals::Poisson => format!("Poisson arrivals, {}", pieces(rate, most)),
+        Arrivals::Fixed => format!("fixed arrivals{of}, {}", pieces(rate, most)),
+        Arrivals::Poisson => format!("Poisson arrivals{of}, {}", pieces(rate, most)),
         Arrivals::Uniform(low, high) => {
             format!(
-                "inter-arrival times uniform from {} to {}",
+                "inter-arrival times{of} uniform from {} to {}",
                 units::exact(*low),
                 units::exact(*high)
             )
         }
         Arrivals::Trace(times) => {
-            format!("{} from a trace", units::counted(times.len() as u64, "arrival", "arrivals"))
+            format!(
+                "{}{of} from a trace",
+                units::counted(times.len() as u64, "arrival", "arrivals")
+            )
         }
     }
 }
@@ -277,7 +281,14 @@ fn expected(expect: &Expect) -> String {
     let range = |&(low, high): &(u16, u16)| {
         if low == high { status_text(low) } else { format!("{low}-{high}") }
     };
-    let statuses: Vec<String> = expect.statuses.iter().map(range).collect();
+    let mut ranges: Vec<(u16, u16)> = Vec::new();
+    for &(low, high) in &expect.statuses {
+        match ranges.last_mut() {
+            Some(last) if last.1.checked_add(1) == Some(low) => last.1 = high,
+            _ => ranges.push((low, high)),
+        }
+    }
+    let statuses: Vec<String> = ranges.iter().map(range).collect();
     let mut parts = format!("expecting {}", statuses.join(" or "));
     if let Some(n) = expect.length {
         parts += &format!(" with a body of {}", units::counted(n, "byte", "bytes"));
