@@ -286,6 +286,7 @@ impl Plan {
         }
         let own_length = match &self.load {
             Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
+            Load::Open { arrivals: Arrivals::Log, .. } => Some(Span::ZERO),
             Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
             Load::Open { rate, .. } => rate.length(),
         };
@@ -384,6 +385,7 @@ fn check_load(load: &Load) -> Result<(), String> {
             }
             Arrivals::Uniform(_, Span::ZERO) => Err("the inter-arrival times are all zero".into()),
             Arrivals::Uniform(..) => Ok(()),
+            Arrivals::Log => Ok(()),
             Arrivals::Trace(times) if times.is_empty() => Err("the trace has no times".into()),
             Arrivals::Trace(times) => match times.windows(2).position(|pair| pair[0] > pair[1]) {
                 Some(i) => {

@@ -17,6 +17,7 @@ pub mod echo;
 pub mod engine;
 pub mod events;
 pub mod fault;
+pub mod feed;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;

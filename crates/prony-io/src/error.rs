@@ -64,6 +64,9 @@ pub enum SetupError {
          it from Python, with its users"
     )]
     NoDirector,
+    /// The plan's requests are those of a log, and nothing reads it.
+    #[error("the requests of this plan are those of a log; run it with prony replay LOG --to URL")]
+    NoFeed,
     /// Userspace SCTP cannot be used.
     #[error(transparent)]
     Userspace(#[from] Refusal),

@@ -172,14 +172,14 @@ impl LoadDraft {
 
 /// Whether the arrival process sets the rate itself.
 pub fn is_rate(arrivals: &Arrivals) -> bool {
-    matches!(arrivals, Arrivals::Uniform(..) | Arrivals::Trace(_))
+    matches!(arrivals, Arrivals::Uniform(..) | Arrivals::Trace(_) | Arrivals::Log)
 }
 
 /// The stop rules; the duration `otherwise` if neither they nor the load end the run.
 fn stop_rules(given: Stop, load: &Load, otherwise: Span) -> Stop {
     let ends = match load {
         Load::Closed { .. } => false,
-        Load::Open { arrivals: Arrivals::Trace(_), .. } => true,
+        Load::Open { arrivals: Arrivals::Trace(_) | Arrivals::Log, .. } => true,
         Load::Open { arrivals: Arrivals::Uniform(..), .. } => false,
         Load::Open { rate, .. } => rate.length().is_some(),
     };

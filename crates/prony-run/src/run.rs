@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
+use prony_core::feed::Feeds;
 use prony_core::plan::{Cookies, Load, Plan, Stop};
 use prony_core::schedule::RateChange;
 use prony_core::serve::ServerBehavior;
@@ -27,6 +28,8 @@ pub struct Provenance {
     pub notes: Vec<String>,
     /// The run of which this plan is a share, if it is one.
     pub part: Option<Part>,
+    /// What has the requests of a plan of a log, in virtual time.
+    pub feeds: Option<Feeds>,
 }
 
 /// The duration of the first attempt of a simulated run with goals.
@@ -97,7 +100,7 @@ fn summary(
     options: &Options,
     provenance: Provenance,
 ) -> Summary {
-    let Provenance { command, mut notes, part } = provenance;
+    let Provenance { command, mut notes, part, feeds: _ } = provenance;
     let started = start.duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
     notes.extend(outcome.notes);
     let part = part.map(|part| Part { start_late: outcome.start_late, ..part });
@@ -115,6 +118,7 @@ fn summary(
         percentile: None,
         part,
         director: None,
+        replay: None,
         hosts: None,
         precision: match options.precision {
             Precision::Grain(grain) => Some(grain),
@@ -144,7 +148,8 @@ pub fn simulate(
     goals: &[Goal],
     provenance: Provenance,
 ) -> Summary {
-    let parts = prony_sim::simulate(plan, threads, seed, server, needs_service(goals, plan));
+    let (keep_service, feeds) = (needs_service(goals, plan), provenance.feeds.as_ref());
+    let parts = prony_sim::simulate(plan, threads, seed, server, keep_service, feeds);
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
         command: provenance.command,

@@ -2,6 +2,7 @@
 
 use prony_core::echo::{self, EchoBehavior};
 use prony_core::engine::Engine;
+use prony_core::feed::Feeds;
 use prony_core::machine::Machine;
 use prony_core::plan::Plan;
 use prony_core::proto::Carrier;
@@ -46,6 +47,7 @@ pub fn load_with_carrier<P: Carrier>(
     servers: &mut [&mut dyn Machine],
     make: impl Fn(&Plan) -> P,
 ) -> Outcome {
+    let mut feeds = setup.feeds.as_ref().map(|feeds| feeds.make(shares).into_iter());
     let mut engines: Vec<Engine<P>> = (0..shares)
         .map(|i| {
             let share = plan.shard(i, shares);
@@ -58,6 +60,9 @@ pub fn load_with_carrier<P: Carrier>(
             }
             if setup.keep_service {
                 engine.keep_service();
+            }
+            if let Some(feed) = feeds.as_mut().and_then(Iterator::next) {
+                engine.replay(feed);
             }
             engine
         })
@@ -74,14 +79,15 @@ pub fn load_with_carrier<P: Carrier>(
 /// into) against prony's target server with this behavior (or against the responder, if the plan
 /// has an exchange), with a one-way latency of 50 us and a meter that is never late. Returns for
 /// each thread the tally of the warm-up, if the plan has one, the tally of the measurement (with
-/// the service times over time if `keep_service`), and the statistics of the worker. The same
-/// arguments give the same result to the byte.
+/// the service times over time if `keep_service`), and the statistics of the worker. A plan of a log
+/// takes its requests from `feeds`. The same arguments give the same result to the byte.
 pub fn simulate(
     plan: &Plan,
     threads: u32,
     seed: u64,
     server: &ServerBehavior,
     keep_service: bool,
+    feeds: Option<&Feeds>,
 ) -> Vec<(Option<Tally>, Tally, WorkerStats)> {
     let setup = Setup {
         watch: false,
@@ -89,6 +95,7 @@ pub fn simulate(
         report_polls: false,
         max_events: u64::MAX,
         keep_service,
+        feeds: feeds.cloned(),
         ..Setup::new(Link::with_latency(ONE_WAY), seed)
     };
     let grpc = server.grpc || plan.calls.iter().any(|call| call.grpc.is_some());

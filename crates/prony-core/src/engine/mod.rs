@@ -23,6 +23,7 @@ mod tests;
 
 use crate::director::Director;
 use crate::fault::Fault;
+use crate::feed::Feed;
 use crate::machine::{Action, KernelStamp, Machine, Next, StopRequest};
 use crate::plan::Plan;
 use crate::proto::{Carrier, Out};
@@ -169,6 +170,11 @@ impl<P: Carrier> Engine<P> {
     /// [`directed`](crate::plan::Sessions::directed).
     pub fn direct(&mut self, director: Box<dyn Director>) {
         self.dynamic = Some(Box::new(Dynamic::directed(director)));
+    }
+
+    /// Send the requests of `feed`. The plan must be of a log ([`Plan::is_logged`]).
+    pub fn replay(&mut self, feed: Box<dyn Feed>) {
+        self.load.replay(feed);
     }
 
     /// Let `tap` observe the traffic.

@@ -405,10 +405,16 @@ impl Plan {
     pub fn length(&self) -> Option<Span> {
         let planned = match &self.load {
             Load::Open { arrivals: Arrivals::Trace(times), .. } => times.last().copied(),
-            Load::Open { arrivals: Arrivals::Uniform(..), .. } | Load::Closed { .. } => None,
+            Load::Open { arrivals: Arrivals::Uniform(..) | Arrivals::Log, .. }
+            | Load::Closed { .. } => None,
             Load::Open { rate, .. } => rate.length(),
         };
         self.stop.duration.into_iter().chain(planned).min()
+    }
+
+    /// Whether the requests are those of a log, which is read while the load runs.
+    pub fn is_logged(&self) -> bool {
+        matches!(self.load, Load::Open { arrivals: Arrivals::Log, .. })
     }
 
     /// Whether the target rate changes, so that a mean of the rate says little.
@@ -429,7 +435,7 @@ impl Plan {
                 Some(rate.rate_at(now.since(Nanos::ZERO + self.warmup)))
             }
             Arrivals::Uniform(lo, hi) => Some(2.0 / (lo.as_secs_f64() + hi.as_secs_f64())),
-            Arrivals::Trace(_) => None,
+            Arrivals::Trace(_) | Arrivals::Log => None,
         }
     }
 

@@ -42,6 +42,8 @@ pub enum Stream {
     Messages = 11,
     /// Times within the seconds of a log.
     Replay = 12,
+    /// Which requests of a log are sent.
+    Sample = 13,
 }
 
 /// 64 random bits that depend only on the arguments.

@@ -45,6 +45,8 @@ impl ArrivalProcess {
                 Self::Uniform { low, high, last: Span::ZERO, draws: Sequence::new(seed, stream) }
             }
             Arrivals::Trace(times) => Self::Trace { times: Arc::clone(times), next: 0 },
+            // Its requests come from a feed.
+            Arrivals::Log => Self::None,
         };
         let warmup = match arrivals {
             Arrivals::Trace(_) => Self::None,

@@ -5,6 +5,7 @@ pub mod confidence;
 mod hosts;
 mod offered;
 mod pressure;
+mod replay;
 mod stages;
 pub(crate) mod student;
 mod threshold;
@@ -23,6 +24,7 @@ use confidence::Until;
 pub use hosts::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part};
 pub use offered::Offered;
 pub use pressure::{CpuPressure, SchedDelay, Stalls};
+pub use replay::{BadLine, Burstiness, LogRead, Replayed};
 pub use stages::{Stage, StageFigures};
 pub use threshold::{Checked, Outcome, Sequential};
 pub use verdict::{Bottleneck, Change, Figure, Judgment, Queued, Reason, Verdict, Waiting};
@@ -98,6 +100,9 @@ pub struct RunInfo {
     /// What the program took that decided the steps of sessions, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub director: Option<DirectorCost>,
+    /// The log, if the requests were those of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Box<Replayed>>,
     /// The hosts, if the shares of several were merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Box<Hosts>>,
@@ -379,7 +384,9 @@ impl Summary {
                 Some(per_second(asked, length) / shares)
             }
             Arrivals::Uniform(low, high) => Some(2.0 / (*low + *high).as_secs_f64() / shares),
-            Arrivals::Trace(_) => Some(per_second(self.main.started as f64, window)),
+            Arrivals::Trace(_) | Arrivals::Log => {
+                Some(per_second(self.main.started as f64, window))
+            }
         }
         .filter(|rate| rate.is_finite())
     }

@@ -40,6 +40,7 @@ impl Plan {
                 let before = |end: Span| times.partition_point(|&time| time < end);
                 (before(until) - before(at)) as f64
             }
+            Arrivals::Log => return None,
         };
         Some(due).filter(|due| due.is_finite())
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use prony_core::director::Director;
 use prony_core::engine::Tap;
+use prony_core::feed::Feeds;
 use prony_core::layer::TlsContext;
 use prony_core::record::Observer;
 
@@ -70,6 +71,8 @@ pub struct Options {
     pub taps: Option<Taps>,
     /// Creates a director for each worker; required by a directed plan.
     pub directors: Option<Directors>,
+    /// Creates the feed of each worker; required by a plan of a log.
+    pub feeds: Option<Feeds>,
 }
 
 /// Creates a [`Tap`] for each worker.
@@ -137,6 +140,7 @@ impl Default for Options {
             observer: None,
             taps: None,
             directors: None,
+            feeds: None,
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Mutex;
 
 use prony_core::engine::Engine;
+use prony_core::feed::Feed;
 use prony_core::layer::TlsContext;
 use prony_core::plan::{Load, Plan, Think};
 use prony_core::proto;
@@ -126,6 +128,10 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
         timed: is_timed(plan),
         start_at: options.start_at,
     };
+    // A log is read ahead before the load starts.
+    let feeds = options.feeds.as_ref().map(|feeds| feeds.make(setup.workers as u32));
+    let feeds: Vec<Mutex<Option<Box<dyn Feed>>>> =
+        feeds.into_iter().flatten().map(|feed| Mutex::new(Some(feed))).collect();
     let mut accounts = Accounts::read();
     let backlog = memory::backlog(setup.workers);
     let done = crew.work(
@@ -134,6 +140,9 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
             let tls = options.tls.as_ref().map(TlsContext::for_worker);
             let mut engine = Engine::new(&shards[i], make(&shards[i])).with_tls(tls);
             engine.limit_backlog(backlog);
+            if let Some(feed) = feeds.get(i).and_then(|feed| feed.lock().ok()?.take()) {
+                engine.replay(feed);
+            }
             if options.timestamps {
                 engine.expect_stamps();
             }
@@ -201,6 +210,9 @@ impl Setup {
     fn new(plan: &Plan, options: &Options) -> Result<Self, SetupError> {
         if plan.sessions.as_ref().is_some_and(|s| s.directed) && options.directors.is_none() {
             return Err(SetupError::NoDirector);
+        }
+        if plan.is_logged() && options.feeds.is_none() {
+            return Err(SetupError::NoFeed);
         }
         let resolver = Resolver {
             family: options.family,

@@ -288,7 +288,7 @@ fn per_second(n: u64, row: &Row) -> f64 {
 /// The mean target rate in an interval of the measurement; `None` if the plan has no target rate of
 /// requests, and for a trace, which has no rate.
 fn asked(plan: &Plan, at: Span, length: Span) -> Option<f64> {
-    if matches!(&plan.load, Load::Open { arrivals: Arrivals::Trace(_), .. }) {
+    if matches!(&plan.load, Load::Open { arrivals: Arrivals::Trace(_) | Arrivals::Log, .. }) {
         return None;
     }
     plan.due(at, length).map(|due| due / length.as_secs_f64())

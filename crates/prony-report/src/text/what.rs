@@ -194,6 +194,7 @@ fn arrivals_of(rate: &RatePlan, arrivals: &Arrivals, of: &str, most: usize) -> S
                 units::counted(times.len() as u64, "arrival", "arrivals")
             )
         }
+        Arrivals::Log => "the arrivals of a log".to_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::plan_file::tests::plan;
 fn run(whole: &Plan, shares: u32, seed: u64) -> (Summary, Vec<(String, Summary)>) {
     let latency = Latency::Exponential(Span::from_micros(700));
     let server = ServerBehavior { latency, ..ServerBehavior::default() };
-    let tallies = prony_sim::simulate(whole, shares, seed, &server, seed.is_multiple_of(2));
+    let tallies = prony_sim::simulate(whole, shares, seed, &server, seed.is_multiple_of(2), None);
     let info = RunInfo { version: "1".into(), driver: "simulation".into(), ..RunInfo::default() };
     let one = Summary::from_parts(whole.clone(), info.clone(), tallies.clone());
     let of = tallies.len() as u32;

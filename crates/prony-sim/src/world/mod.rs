@@ -13,6 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use prony_core::fault::Fault;
+use prony_core::feed::Feeds;
 use prony_core::machine::{Machine, StopRequest};
 use prony_core::summary::Stalls;
 use prony_core::units::{ConnId, Nanos, Span};
@@ -49,6 +50,8 @@ pub struct Setup {
     /// Whether the clients keep the service times over time
     /// ([`prony_core::record::Tally::service_series`]).
     pub keep_service: bool,
+    /// What has the requests of a plan of a log.
+    pub feeds: Option<Feeds>,
 }
 
 /// The delays of the kernel of a client's host.
@@ -218,6 +221,7 @@ impl Default for Setup {
             report_polls: true,
             keep_requests: false,
             keep_service: false,
+            feeds: None,
         }
     }
 }

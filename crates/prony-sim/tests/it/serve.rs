@@ -152,7 +152,8 @@ fn a_simulated_run_is_the_same_to_the_byte() {
         let mut plan = random_plan(&mut rng);
         plan.stop = Stop { requests: Some(200), sessions: None, duration: Some(ms(500)) };
         let behavior = random_behavior(&mut rng);
-        let run = || serde_json::to_string(&simulate(&plan, 4, seed, &behavior, false)).unwrap();
+        let run =
+            || serde_json::to_string(&simulate(&plan, 4, seed, &behavior, false, None)).unwrap();
         assert!(run() == run(), "seed {seed}");
     }
 }
@@ -164,7 +165,7 @@ fn a_simulated_run_has_no_more_threads_than_connections() {
     if let Load::Open { connections, .. } = &mut plan.load {
         *connections = 2;
     }
-    let parts = simulate(&plan, 5, 1, &ServerBehavior::default(), false);
+    let parts = simulate(&plan, 5, 1, &ServerBehavior::default(), false, None);
     assert_eq!(parts.len(), 2);
     assert_eq!(parts.iter().map(|(_, main, _)| main.replies).sum::<u64>(), 10);
 }

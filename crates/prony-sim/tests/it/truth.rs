@@ -61,7 +61,9 @@ fn random_plan(rng: &mut Rng) -> Plan {
                     plan.warmup = Span(rng.below((requests as f64 / 2e3 * 1e9) as u64));
                 }
             }
-            Arrivals::Uniform(..) | Arrivals::Trace(_) => *rate = RatePlan::default(),
+            Arrivals::Uniform(..) | Arrivals::Trace(_) | Arrivals::Log => {
+                *rate = RatePlan::default();
+            }
         }
     }
     // Enough numbers for the requests of the warm-up too.

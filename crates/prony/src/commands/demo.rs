@@ -44,7 +44,7 @@ pub(super) fn demo(args: &DemoArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if verbose {
         output::to_stderr(&format!("prony: started a target server on {url}"));
     }
-    let provenance = Provenance { command: recorded(typed), notes, part: None };
+    let provenance = Provenance { command: recorded(typed), notes, ..Provenance::default() };
     let options = Options { threads: Some(1), ..Options::default() };
     let result = on_the_network(&plan, &[], &options, &args.output, provenance);
     let served = target.stop().map(|done| done.served);

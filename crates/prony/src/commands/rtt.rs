@@ -2,7 +2,6 @@
 
 use prony_core::plan::Plan;
 use prony_core::serve::ServerBehavior;
-use prony_core::summary::CommandLine;
 use prony_io::{Options, SocketOptions};
 use prony_run::builder::Planned;
 use prony_run::error::Error;
@@ -23,7 +22,7 @@ pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
     run::check_thresholds(&plan)?;
     let outputs = args.output.to.prepare()?;
     let goals = &args.until.until;
-    let provenance = Provenance { command: CommandLine::default(), notes, part: None };
+    let provenance = Provenance { notes, ..Provenance::default() };
     let mut summary = match args.exec.simulate {
         Some(seed) => {
             let threads = args.exec.threads.unwrap_or(1);

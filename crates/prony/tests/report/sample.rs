@@ -421,6 +421,7 @@ fn run_info() -> RunInfo {
         secrets_shown: false,
         part: None,
         director: None,
+        replay: None,
         hosts: None,
         notes: vec![],
     }

@@ -3,13 +3,14 @@
 
 use super::Exchange;
 use super::directed::Directed;
+use super::logged::Paths;
 use super::script::Scripted;
 use crate::director::{Director, Step};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::Reply;
 use crate::script::Filled;
-use crate::units::Nanos;
+use crate::units::{Nanos, RequestId};
 
 /// What fills in requests and reads replies. Exists only if the plan has anything dynamic.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(in crate::engine) enum Dynamic {
     Scripted(Box<Scripted>),
     /// A director decides everything.
     Directed(Box<Directed>),
+    /// The paths are those of a log.
+    Logged(Box<Paths>),
 }
 
 impl Dynamic {
@@ -26,6 +29,9 @@ impl Dynamic {
     /// # Panics
     /// When the plan is not valid.
     pub(in crate::engine) fn new(plan: &Plan) -> Option<Self> {
+        if plan.is_logged() {
+            return Some(Self::Logged(Box::default()));
+        }
         Scripted::new(plan).map(|scripted| Self::Scripted(Box::new(scripted)))
     }
 
@@ -39,13 +45,14 @@ impl Dynamic {
         match self {
             Self::Scripted(scripted) => scripted.begin(slot, number),
             Self::Directed(directed) => directed.begin(slot, kind, number),
+            Self::Logged(_) => {}
         }
     }
 
     /// The next step of a session, if a director decides it.
     pub(in crate::engine) fn step(&mut self, slot: u32) -> Option<Step> {
         match self {
-            Self::Scripted(_) => None,
+            Self::Scripted(_) | Self::Logged(_) => None,
             Self::Directed(directed) => Some(directed.step(slot)),
         }
     }
@@ -53,6 +60,14 @@ impl Dynamic {
     /// Whether a director decides the steps of sessions.
     pub(in crate::engine) fn is_directed(&self) -> bool {
         matches!(self, Self::Directed(_))
+    }
+
+    /// The paths of the requests of a log, if they come from one.
+    pub(in crate::engine) fn paths(&mut self) -> Option<&mut Paths> {
+        match self {
+            Self::Logged(paths) => Some(paths),
+            Self::Scripted(_) | Self::Directed(_) => None,
+        }
     }
 
     /// The session in this slot has ended.
@@ -67,19 +82,21 @@ impl Dynamic {
     pub(in crate::engine) fn fills(&self, call: u32) -> bool {
         match self {
             Self::Scripted(scripted) => scripted.fills(call),
-            Self::Directed(_) => true,
+            Self::Directed(_) | Self::Logged(_) => true,
         }
     }
 
     /// Fill in the variable parts of a request.
     pub(in crate::engine) fn fill(
         &mut self,
+        id: RequestId,
         exchange: &Exchange,
         now: Nanos,
     ) -> Result<&Filled, Fault> {
         match self {
             Self::Scripted(scripted) => scripted.fill(exchange, now),
             Self::Directed(directed) => Ok(directed.fill(exchange)),
+            Self::Logged(paths) => Ok(paths.fill(id)),
         }
     }
 
@@ -89,6 +106,7 @@ impl Dynamic {
         match self {
             Self::Scripted(scripted) => scripted.wants_headers(call),
             Self::Directed(_) => true,
+            Self::Logged(_) => false,
         }
     }
 
@@ -98,6 +116,7 @@ impl Dynamic {
         match self {
             Self::Scripted(scripted) => scripted.wants_body(call),
             Self::Directed(_) => true,
+            Self::Logged(_) => false,
         }
     }
 
@@ -106,6 +125,7 @@ impl Dynamic {
         match self {
             Self::Scripted(scripted) => scripted.header(exchange, name, value),
             Self::Directed(directed) => directed.header(exchange, name, value),
+            Self::Logged(_) => {}
         }
     }
 
@@ -114,6 +134,7 @@ impl Dynamic {
         match self {
             Self::Scripted(scripted) => scripted.body(exchange, piece),
             Self::Directed(directed) => directed.body(exchange, piece),
+            Self::Logged(_) => {}
         }
     }
 
@@ -131,6 +152,7 @@ impl Dynamic {
                 directed.replied(exchange, reply, fault);
                 fault
             }
+            Self::Logged(_) => fault,
         }
     }
 

@@ -5,6 +5,7 @@ mod content;
 mod directed;
 pub(super) mod dynamic;
 pub(super) mod expect;
+mod logged;
 mod messages;
 pub(super) mod outcome;
 mod script;
@@ -393,6 +394,11 @@ impl Exchanges {
     /// None, for a plan.
     pub(super) fn of_plan(plan: &Plan) -> Self {
         Self { messages: Messages::new(plan), ..Self::new() }
+    }
+
+    /// The slot of the request that starts next.
+    pub(super) fn next_slot(&self) -> u32 {
+        if self.free == NONE { self.all.len() as u32 } else { self.free }
     }
 
     /// Start a request.

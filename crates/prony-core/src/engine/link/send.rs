@@ -378,7 +378,7 @@ impl<P: Carrier> Engine<P> {
             let index = exchange.call();
             let filled = match dynamic.as_deref_mut().filter(|dynamic| dynamic.fills(index)) {
                 None => None,
-                Some(dynamic) => match dynamic.fill(exchange, now) {
+                Some(dynamic) => match dynamic.fill(id, exchange, now) {
                     Ok(filled) => Some(filled),
                     Err(fault) => {
                         // It leaves the connection as if it had never been on it.

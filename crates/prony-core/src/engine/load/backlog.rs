@@ -9,6 +9,7 @@
 use super::Kind;
 use super::cycle::pick;
 use super::sessions::Session;
+use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::{Exchange, NOBODY, New};
 use crate::engine::{Engine, Stage};
 use crate::fault::Fault;
@@ -33,6 +34,8 @@ const STEP: u64 = Span::from_millis(10).0;
 const SESSION_EXTRA: usize = 512;
 /// Memory of a waiting request: its slot in the slab and its entry in a queue. In bytes.
 const EACH: usize = size_of::<Exchange>() + size_of::<(Nanos, RequestId)>();
+/// Approximate memory of the path of a request of a log. In bytes.
+const PATH: usize = 256;
 
 /// The limits for waiting arrivals.
 #[derive(Debug)]
@@ -71,7 +74,8 @@ impl<P: Carrier> Engine<P> {
     pub fn limit_backlog(&mut self, bytes: u64) {
         let fit = |each: usize| usize::try_from(bytes).unwrap_or(usize::MAX) / each;
         // The queue grows by doubling.
-        let fits = fit(EACH).max(1);
+        let path = if self.plan.is_logged() { PATH } else { 0 };
+        let fits = fit(EACH + path).max(1);
         self.backlog.requests = 1 << fits.ilog2();
         let bursts = self.plan.sessions.iter().flat_map(|s| &s.kinds).flat_map(|k| &k.bursts);
         let burst = bursts.map(|b| b.calls.len()).max().unwrap_or(1);
@@ -118,6 +122,15 @@ impl<P: Carrier> Engine<P> {
                 self.start(New { intended, call, user: NOBODY, nth: 0 }, now);
                 true
             }
+            Kind::Logged(logged) => {
+                let Some(paths) = self.dynamic.as_deref_mut().and_then(Dynamic::paths) else {
+                    return false;
+                };
+                let path = paths.of(self.exchanges.next_slot());
+                let Some((intended, call)) = logged.take_due(now, path) else { return false };
+                self.start(New { intended, call, user: NOBODY, nth: 0 }, now);
+                true
+            }
             Kind::Sessions(sessions) => {
                 let Some((number, at)) = sessions.arrival(now) else { return false };
                 if self.room() == 0 {
@@ -142,7 +155,7 @@ impl<P: Carrier> Engine<P> {
     fn room(&self) -> u64 {
         let most = match &self.load.kind {
             Kind::Closed(_) => return u64::MAX,
-            Kind::Open(_) => self.backlog.requests,
+            Kind::Open(_) | Kind::Logged(_) => self.backlog.requests,
             Kind::Sessions(_) => self.backlog.sessions,
         };
         most.saturating_sub(self.dispatch.waiting()) as u64

@@ -34,6 +34,7 @@ impl<P: Carrier> Engine<P> {
                     self.connect_beforehand(now);
                 }
             }
+            Kind::Logged(_) => {}
             Kind::Sessions(sessions) => {
                 sessions.begin();
                 self.start_users(now);
@@ -51,7 +52,7 @@ impl<P: Carrier> Engine<P> {
                 }
                 None => false,
             },
-            Kind::Open(_) => false,
+            Kind::Open(_) | Kind::Logged(_) => false,
             Kind::Sessions(sessions) => match sessions.next_to_start() {
                 Some(user) => {
                     self.start_session_of(user, now, now);
@@ -66,7 +67,7 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn start_user(&mut self, user: u32, intended: Nanos, now: Nanos) {
         match &self.load.kind {
             Kind::Closed(_) => self.want_request(user, intended, false, now),
-            Kind::Open(_) => {}
+            Kind::Open(_) | Kind::Logged(_) => {}
             Kind::Sessions(_) => self.next_session(user, intended, now),
         }
     }
@@ -150,7 +151,7 @@ impl<P: Carrier> Engine<P> {
         self.outstanding -= self.outcome.ended.len() as u64;
         let users = match &mut self.load.kind {
             Kind::Closed(users) => users,
-            Kind::Open(_) => {
+            Kind::Open(_) | Kind::Logged(_) => {
                 self.outcome.ended.clear();
                 return;
             }

@@ -5,6 +5,7 @@ mod arrivals;
 mod backlog;
 mod clients;
 mod cycle;
+mod logged;
 mod session_run;
 mod sessions;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 mod users;
 
 use crate::fault::{Fault, FaultClass};
+use crate::feed::Feed;
 use crate::plan::{self, Lost, Plan};
 use crate::rate::RateChange;
 use crate::record::ClientTally;
@@ -19,6 +21,7 @@ use crate::schedule::Skipped;
 use crate::units::{Nanos, Span};
 use arrivals::Arrivals;
 pub(super) use backlog::Backlog;
+use logged::Logged;
 use sessions::Sessions;
 use users::Users;
 
@@ -32,6 +35,7 @@ pub(super) struct Load {
 enum Kind {
     Closed(Users),
     Open(Arrivals),
+    Logged(Box<Logged>),
     Sessions(Box<Sessions>),
 }
 
@@ -42,9 +46,19 @@ impl Load {
             (None, plan::Load::Closed { connections, think }) => {
                 Kind::Closed(Users::new(plan, *connections, *think))
             }
+            (None, plan::Load::Open { .. }) if plan.is_logged() => {
+                Kind::Logged(Box::new(Logged::new(plan)))
+            }
             (None, plan::Load::Open { .. }) => Kind::Open(Arrivals::new(plan)),
         };
         Self { kind }
+    }
+
+    /// The requests of a log come from this feed.
+    pub(super) fn replay(&mut self, feed: Box<dyn Feed>) {
+        if let Kind::Logged(logged) = &mut self.kind {
+            logged.replay(feed);
+        }
     }
 
     #[inline]
@@ -57,6 +71,7 @@ impl Load {
         match &self.kind {
             Kind::Closed(_) => plan.stop.duration.map(|d| Nanos::ZERO + plan.warmup + d),
             Kind::Open(a) => a.schedule.end(),
+            Kind::Logged(_) => None,
             Kind::Sessions(s) => s.load_end(plan),
         }
     }
@@ -65,6 +80,8 @@ impl Load {
         match &self.kind {
             Kind::Closed(u) => u.has_begun(),
             Kind::Open(a) => a.has_begun(),
+            // A share without requests must get one tick to finish.
+            Kind::Logged(_) => false,
             Kind::Sessions(s) => s.has_begun(),
         }
     }
@@ -73,7 +90,7 @@ impl Load {
     pub(super) fn users(&self) -> Option<usize> {
         match &self.kind {
             Kind::Sessions(s) => s.users(),
-            Kind::Closed(_) | Kind::Open(_) => None,
+            Kind::Closed(_) | Kind::Open(_) | Kind::Logged(_) => None,
         }
     }
 
@@ -81,7 +98,7 @@ impl Load {
     pub(super) fn not_started(&self) -> u32 {
         match &self.kind {
             Kind::Closed(u) => u.not_started(),
-            Kind::Open(_) => 0,
+            Kind::Open(_) | Kind::Logged(_) => 0,
             Kind::Sessions(s) => s.not_started(),
         }
     }
@@ -91,6 +108,7 @@ impl Load {
         match &mut self.kind {
             Kind::Closed(u) => u.end(),
             Kind::Open(a) => a.end(at),
+            Kind::Logged(a) => a.end(at),
             Kind::Sessions(s) => s.end(at),
         }
     }
@@ -100,7 +118,7 @@ impl Load {
         match &mut self.kind {
             Kind::Open(a) => a.schedule.expect_rate_changes(),
             Kind::Sessions(s) => s.expect_rate_changes(),
-            Kind::Closed(_) => {}
+            Kind::Closed(_) | Kind::Logged(_) => {}
         }
     }
 
@@ -109,7 +127,7 @@ impl Load {
         match &mut self.kind {
             Kind::Open(a) => a.schedule.change_rate(change),
             Kind::Sessions(s) => s.change_rate(change),
-            Kind::Closed(_) => {}
+            Kind::Closed(_) | Kind::Logged(_) => {}
         }
     }
 
@@ -119,6 +137,7 @@ impl Load {
         match &self.kind {
             Kind::Closed(_) => None,
             Kind::Open(a) => a.next(),
+            Kind::Logged(a) => a.next(),
             Kind::Sessions(s) => s.next_arrival(),
         }
     }
@@ -133,6 +152,7 @@ impl Load {
         match &self.kind {
             Kind::Closed(_) => 0,
             Kind::Open(a) => a.due_before(limit),
+            Kind::Logged(a) => a.due_before(limit),
             Kind::Sessions(s) => s.due_before(limit),
         }
     }
@@ -142,6 +162,7 @@ impl Load {
         match &self.kind {
             Kind::Closed(_) => false,
             Kind::Open(a) => a.is_over(),
+            Kind::Logged(a) => a.is_over(),
             Kind::Sessions(s) => s.are_all_begun(),
         }
     }
@@ -151,6 +172,7 @@ impl Load {
         match &mut self.kind {
             Kind::Closed(_) => None,
             Kind::Open(a) => a.skip_before(limit),
+            Kind::Logged(a) => a.skip_before(limit),
             Kind::Sessions(s) => s.skip_before(limit),
         }
     }
@@ -160,6 +182,7 @@ impl Load {
         match &self.kind {
             Kind::Closed(u) => u.is_done(),
             Kind::Open(a) => a.is_over(),
+            Kind::Logged(a) => a.is_over(),
             Kind::Sessions(s) => s.is_done(),
         }
     }
@@ -169,6 +192,7 @@ impl Load {
         match &self.kind {
             Kind::Closed(u) => u.is_used_up(),
             Kind::Open(a) => a.ended_by_count(),
+            Kind::Logged(a) => a.ended_by_count(),
             Kind::Sessions(s) => s.ended_by_count(),
         }
     }
@@ -176,7 +200,7 @@ impl Load {
     /// What to do with the requests of a lost connection.
     pub(super) fn lost(&self) -> Lost {
         match &self.kind {
-            Kind::Closed(_) | Kind::Open(_) => Lost::Idempotent,
+            Kind::Closed(_) | Kind::Open(_) | Kind::Logged(_) => Lost::Idempotent,
             Kind::Sessions(s) => s.lost(),
         }
     }
@@ -186,7 +210,7 @@ impl Load {
     pub(super) fn retries(&self) -> u32 {
         match &self.kind {
             Kind::Sessions(s) => s.retries(),
-            Kind::Closed(_) | Kind::Open(_) => 0,
+            Kind::Closed(_) | Kind::Open(_) | Kind::Logged(_) => 0,
         }
     }
 
@@ -209,7 +233,7 @@ impl Load {
                     users.abandon(left);
                 }
             }
-            Kind::Open(_) => {}
+            Kind::Open(_) | Kind::Logged(_) => {}
             Kind::Sessions(s) => s.request_failed(user),
         }
     }
@@ -248,7 +272,7 @@ impl Load {
     fn clients(&mut self) -> Option<&mut clients::Clients> {
         match &mut self.kind {
             Kind::Closed(users) => users.clients(),
-            Kind::Open(_) | Kind::Sessions(_) => None,
+            Kind::Open(_) | Kind::Logged(_) | Kind::Sessions(_) => None,
         }
     }
 
@@ -256,7 +280,7 @@ impl Load {
     pub(super) fn connected(&mut self, owner: u32, opened: bool) {
         match &mut self.kind {
             Kind::Closed(users) if opened => users.connected(owner),
-            Kind::Closed(_) | Kind::Open(_) => {}
+            Kind::Closed(_) | Kind::Open(_) | Kind::Logged(_) => {}
             Kind::Sessions(s) => s.connected(owner, opened),
         }
     }
@@ -285,7 +309,7 @@ impl Load {
     pub(super) fn gives_up(&self, user: u32) -> bool {
         match &self.kind {
             Kind::Closed(users) => users.has_given_up(user),
-            Kind::Open(_) => false,
+            Kind::Open(_) | Kind::Logged(_) => false,
             Kind::Sessions(s) => s.gives_up(user),
         }
     }
@@ -298,7 +322,7 @@ impl Load {
     fn sessions(&mut self) -> Option<&mut Sessions> {
         match &mut self.kind {
             Kind::Sessions(sessions) => Some(sessions),
-            Kind::Closed(_) | Kind::Open(_) => None,
+            Kind::Closed(_) | Kind::Open(_) | Kind::Logged(_) => None,
         }
     }
 }

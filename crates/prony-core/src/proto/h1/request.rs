@@ -42,7 +42,8 @@ impl Requests {
         let calls = Vec::with_capacity(plan.calls.len());
         let cookies = plan.sessions.as_ref().is_some_and(|s| s.cookies != Cookies::Off);
         let directed = plan.sessions.as_ref().is_some_and(|s| s.directed);
-        let filled = directed || cookies || plan.calls.iter().any(|call| call.template);
+        let filled =
+            plan.is_logged() || directed || cookies || plan.calls.iter().any(|call| call.template);
         let specs = if filled { plan.calls.clone() } else { Shared::default() };
         let ends = plan.requests_per_connection.is_some();
         let mut requests =

@@ -98,6 +98,7 @@ impl Requests {
     pub(super) fn new(plan: &Plan) -> Self {
         let of_sessions =
             plan.sessions.as_ref().is_some_and(|s| s.directed || s.cookies != Cookies::Off);
+        let is_filled = of_sessions || plan.is_logged();
         let scheme = plan.endpoints.iter().map(|e| match e.tls_name() {
             Some(_) => &b"https"[..],
             None => b"http",
@@ -115,7 +116,7 @@ impl Requests {
             late: Span::ZERO,
         };
         for spec in &plan.calls {
-            let is_filled = of_sessions || spec.template;
+            let is_filled = is_filled || spec.template;
             let fields = requests.fields(spec);
             let is_head = spec.is_head();
             let kind = match spec.grpc.as_deref() {

@@ -176,7 +176,8 @@ impl Arrivals {
     }
 }
 
-/// The text that [`Arrivals::parse`] reads back; of a trace, only the number of its times.
+/// The text that [`Arrivals::parse`] reads back; of a trace, only the number of its times; of a log,
+/// its name.
 impl fmt::Display for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -184,6 +185,7 @@ impl fmt::Display for Arrivals {
             Self::Poisson => f.write_str("poisson"),
             Self::Uniform(low, high) => write!(f, "uniform:{low}:{high}"),
             Self::Trace(times) => write!(f, "trace of {}", times.len()),
+            Self::Log => f.write_str("log"),
         }
     }
 }

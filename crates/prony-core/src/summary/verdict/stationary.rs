@@ -90,7 +90,7 @@ pub(super) fn correlated(summary: &Summary) -> Option<Reason> {
 /// The number of complete intervals, if the plan has a constant rate and there are enough of them.
 fn whole_cells(summary: &Summary) -> Option<usize> {
     if let Load::Open { rate, arrivals, .. } = &summary.plan.load
-        && (rate.changes() || matches!(arrivals, Arrivals::Trace(_)))
+        && (rate.changes() || matches!(arrivals, Arrivals::Trace(_) | Arrivals::Log))
     {
         return None;
     }

@@ -1,0 +1,68 @@
+//! Requests whose times and paths are not known when the load starts: the boundary between the
+//! engine and what reads them from a log while the load runs.
+//!
+//! The engine asks its feed for the next request, in its own thread, between events. A feed does
+//! not wait: if the next request is not there yet, it says up to which time none will come. A
+//! request that comes after its time is intended for its time nevertheless, so what its feed takes
+//! is send lag of the meter, as every other delay of the meter is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::units::Span;
+
+/// A request of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// When it is due, since the start of the measurement.
+    pub at: Span,
+    /// Index into the plan's calls.
+    pub call: u32,
+    /// Path and query, from `/` on.
+    pub path: Vec<u8>,
+    /// How long it took when it was logged, if the log says so.
+    pub took: Option<Span>,
+}
+
+/// What a feed has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// The next request is in the entry.
+    Entry,
+    /// The next one is not there yet. It is not due before this time.
+    Later(Span),
+    /// There are no more.
+    Ended,
+}
+
+/// The requests of one share of a load, in the order of their times.
+pub trait Feed: Send {
+    /// Put the next request into `entry`; the memory of `entry` may be used for others. `now`: the
+    /// time since the start of the measurement.
+    fn next(&mut self, entry: &mut Entry, now: Span) -> Fed;
+
+    /// How many requests that are there are due before `limit`. A feed need not look far.
+    fn due_before(&self, limit: Span) -> u64;
+}
+
+/// Creates the feeds of a load.
+#[derive(Clone)]
+pub struct Feeds(Arc<dyn Fn(u32) -> Vec<Box<dyn Feed>> + Send + Sync>);
+
+impl Feeds {
+    /// From a function that creates the feeds of this many shares.
+    pub fn new(make: impl Fn(u32) -> Vec<Box<dyn Feed>> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make))
+    }
+
+    /// One for each of this many shares, in their order.
+    pub fn make(&self, shares: u32) -> Vec<Box<dyn Feed>> {
+        (self.0)(shares)
+    }
+}
+
+impl fmt::Debug for Feeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Feeds")
+    }
+}

@@ -1,0 +1,101 @@
+//! A replay of a log: what was read, how it was changed, and how long its requests took when they
+//! were logged.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::hist::Hist;
+use crate::units::Span;
+
+/// The log of a replay, and what was made of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Replayed {
+    /// What was read of each file; of a log that is sent repeatedly, the first time.
+    pub logs: Vec<LogRead>,
+    /// How much faster than in the log time passed.
+    pub speed: f64,
+    /// How many copies of the log were sent at once.
+    pub copies: u32,
+    /// How far each copy was behind the one before, in the time of the log.
+    pub shift: Span,
+    /// Which share of the log was sent, as the user has it; `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<String>,
+    /// Whether the log was sent again after its end.
+    pub repeats: bool,
+    /// How bursty the arrivals were.
+    pub burstiness: Vec<Burstiness>,
+    /// How long the requests took when they were logged, for each name of the plan; empty if the log
+    /// does not say.
+    pub took: Vec<Hist>,
+    /// Requests that were read after they were due.
+    pub read_late: u64,
+    /// How late at most.
+    pub read_late_most: Span,
+    /// Why the log was not read to its end, if it could not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// What was read of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogRead {
+    /// Its name; `-` is standard input.
+    pub file: String,
+    /// The format of its lines.
+    pub format: String,
+    /// Bytes, after they were decompressed.
+    pub bytes: u64,
+    /// Lines.
+    pub lines: u64,
+    /// Lines with a request that may be sent.
+    pub requests: u64,
+    /// Lines of connections without a request.
+    pub no_request: u64,
+    /// Requests that were left out because of their method.
+    pub other_method: u64,
+    /// Lines that could not be read.
+    pub bad: u64,
+    /// The first of them.
+    pub first_bad: Vec<BadLine>,
+    /// Requests with a time to the second only, which was spread over the second.
+    pub spread: u64,
+    /// Requests that were moved to a later time to be in order.
+    pub moved: u64,
+    /// By how much at most.
+    pub moved_most: Span,
+}
+
+/// A line that could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadLine {
+    /// Its number, from 1.
+    pub line: u64,
+    /// What is wrong.
+    pub why: String,
+    /// Its beginning, up to what may be secret.
+    pub text: String,
+}
+
+/// The index of dispersion of arrivals: the variance of their number in windows of one length,
+/// divided by its mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Burstiness {
+    /// The length of the windows.
+    pub window: Span,
+    /// Of the log.
+    pub logged: Option<f64>,
+    /// Of the replay.
+    pub replayed: Option<f64>,
+}
+
+impl Replayed {
+    /// Cuts what may be secret: queries in lines that could not be read.
+    pub fn hide(&mut self) {
+        for bad in self.logs.iter_mut().flat_map(|log| &mut log.first_bad) {
+            if let Some(query) = bad.text.find('?') {
+                bad.text.truncate(query + 1);
+                bad.text += "...";
+            }
+        }
+    }
+}
