@@ -182,11 +182,12 @@ impl<R: Read> Log<R> {
         }
     }
 
-    /// The next request, or `None` after the last. Their times do not decrease.
+    /// The next request, or `None` after the last. Their times do not decrease. Its memory is used
+    /// again for a later one.
     ///
     /// # Errors
     /// The log cannot be read on; too many of its lines are bad.
-    pub fn next_record(&mut self) -> Result<Option<&Record>, Error> {
+    pub fn next_record(&mut self) -> Result<Option<&mut Record>, Error> {
         loop {
             if let Some(place) = self.order.pop(self.ended) {
                 return Ok(Some(self.order.record(place)));

@@ -16,6 +16,7 @@ mod http2;
 #[path = "../../../prony-core/tests/identity/mod.rs"]
 mod identity;
 mod kernel_timestamps;
+mod logs;
 mod merged;
 mod messages;
 mod meter_added;
