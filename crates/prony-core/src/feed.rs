@@ -22,6 +22,9 @@ pub struct Entry {
     pub path: Vec<u8>,
     /// How long it took when it was logged, if the log says so.
     pub took: Option<Span>,
+    /// Whose it is: it does not start before the last request of the same client has ended. 0:
+    /// nobody's, and it waits for nothing.
+    pub client: u64,
 }
 
 /// What a feed has.
@@ -43,6 +46,11 @@ pub trait Feed: Send {
 
     /// How many requests that are there are due before `limit`. A feed need not look far.
     fn due_before(&self, limit: Span) -> u64;
+
+    /// A request starts this long after it was due, as the last one of its client had not ended.
+    fn held(&mut self, wait: Span) {
+        let _ = wait;
+    }
 }
 
 /// Creates the feeds of a load.

@@ -3,9 +3,9 @@
 //! [`Log`] reads a log of any length in constant memory: `lines` finds its lines, the rooms
 //! `pattern`, `json` and `w3c` read their `fields`, `format` decides which of them, `times` and
 //! `order` make a stream in the order of time. Lines that cannot be read are counted and shown, not
-//! fatal. `source` reads several logs as one, `input` opens their files, `shape` makes arrivals of them,
-//! and `replay` hands these to the engines of a load, which know them by the patterns of `names`.
-//! Nothing here opens a socket.
+//! fatal. `source` reads several logs as one, `input` opens their files, `shape` makes arrivals of
+//! them, and `replay` hands these to the engines of a load, which know them by the patterns of
+//! `names`. Nothing here opens a socket.
 
 pub mod dispersion;
 mod fields;
@@ -33,7 +33,7 @@ pub use format_error::FormatError;
 pub use log::{BadLine, Error, Facts, Log, Options};
 pub use names::{OTHER, Patterns};
 pub use record::Record;
-pub use replay::{Handed, Replay, Settings};
+pub use replay::{By, Handed, Replay, Settings};
 pub use shape::{SPEED, Sample, Shape};
 pub use source::{FileFacts, Source, SourceError};
 

@@ -302,9 +302,10 @@ fn hash(text: &[u8]) -> u64 {
     text.iter().fold(0xcbf2_9ce4_8422_2325, step).max(1)
 }
 
-/// The beginning of a line, on one line.
+/// The beginning of a line, on one line, up to what may be secret: a query, a cookie.
 fn shown(line: &[u8]) -> String {
-    let cut = &line[..line.len().min(120)];
+    let secret = line.iter().position(|byte| b"?;=".contains(byte)).map_or(line.len(), |at| at + 1);
+    let cut = &line[..secret.min(120)];
     let text: String = String::from_utf8_lossy(cut)
         .chars()
         .flat_map(|c| match c {

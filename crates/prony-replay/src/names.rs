@@ -1,5 +1,5 @@
-//! The patterns of paths by which requests are reported: `/item/*`. Found in the beginning of a log,
-//! or given.
+//! The patterns of paths by which requests are reported: `/item/*`. Found in the beginning of a
+//! log, or given.
 //!
 //! Paths are cut at their slashes; the query is left out. A part that looks like a number or a key
 //! is `*` from the start. Where more than [`KINDS`] different parts stand in one place, those that
@@ -13,7 +13,7 @@ use prony_core::director::METHODS;
 const KINDS: usize = 8;
 /// The most rows of a report. The rest are other paths.
 const ROWS: usize = 40;
-/// Parts after this many are not told apart.
+/// Paths with more parts than this are one pattern from there on.
 const DEPTH: usize = 8;
 
 /// The name of requests that fit no pattern.
@@ -49,6 +49,7 @@ struct Node {
 }
 
 const ANY: &[u8] = b"*";
+const REST: &[u8] = b"**";
 
 impl Patterns {
     /// The patterns of these paths, for requests with these methods (each a bit).
@@ -88,7 +89,7 @@ impl Patterns {
         let mut rest = false;
         for part in parts(pattern) {
             match part {
-                b"**" => rest = true,
+                REST => rest = true,
                 ANY => at = at.any.get_or_insert_default(),
                 literal => at = at.literal.entry(literal.into()).or_default(),
             }
@@ -133,8 +134,12 @@ impl Node {
     fn add<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]>, method: usize) {
         let mut at = self;
         at.all += 1;
-        for part in parts.take(DEPTH) {
-            let key = if is_variable(part) { ANY } else { part };
+        for (depth, part) in parts.take(DEPTH + 1).enumerate() {
+            let key = match part {
+                _ if depth == DEPTH => REST,
+                part if is_variable(part) => ANY,
+                part => part,
+            };
             if !at.children.contains_key(key) {
                 at.children.insert(key.to_vec(), Self::default());
             }
@@ -148,7 +153,8 @@ impl Node {
     fn merge(&mut self) {
         if self.children.keys().filter(|key| *key != ANY).count() > KINDS {
             let rare = self.all.div_ceil(20);
-            let keys = self.children.iter().filter(|(_, node)| node.all < rare);
+            let keys = self.children.iter().filter(|(key, _)| *key != REST);
+            let keys = keys.filter(|(_, node)| node.all < rare);
             let keys: Vec<Vec<u8>> = keys.map(|(key, _)| key.clone()).collect();
             let mut any = self.children.remove(ANY).unwrap_or_default();
             for node in keys.iter().filter_map(|key| self.children.remove(key)) {
@@ -226,6 +232,7 @@ mod tests {
             paths.push("/".into());
             if i % 2 == 0 {
                 paths.push(format!("/file/0f3a{i:04}-11/v2"));
+                paths.push("/a/b/c/d/e/f/g/h/i/j".into());
             }
         }
         let patterns = found(&paths);
@@ -235,6 +242,7 @@ mod tests {
                 "GET /",
                 "GET /item/*",
                 "GET /tag/*",
+                "GET /a/b/c/d/e/f/g/h/**",
                 "GET /file/*/v2",
                 "GET /user/ann/cart",
                 "GET /user/ben/cart",
@@ -251,6 +259,8 @@ mod tests {
             ("/tag/zz", "GET /tag/*"),
             ("/user/ann/cart", "GET /user/ann/cart"),
             ("/user/zoe/cart", OTHER),
+            ("/a/b/c/d/e/f/g/h/k", "GET /a/b/c/d/e/f/g/h/**"),
+            ("/a/b/c/d/e/f/g", OTHER),
             ("/new", OTHER),
             ("*", OTHER),
         ] {

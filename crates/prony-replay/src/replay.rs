@@ -1,8 +1,8 @@
 //! Hands the requests of a log to the engines of a load, while it runs.
 //!
 //! A thread reads the log, and deals its requests to the workers, in batches through queues of
-//! limited length. So the log is read as far ahead as the queues hold, and memory does not depend on
-//! its length. The memory of batches and paths goes back to the reader.
+//! limited length. So the log is read as far ahead as the queues hold, and memory does not depend
+//! on its length. The memory of batches and paths goes back to the reader.
 
 mod deal;
 mod direct;
@@ -37,6 +37,31 @@ pub struct Settings {
     pub shape: Shape,
     /// The patterns of paths; if there are none, they are found.
     pub patterns: Vec<String>,
+    /// Whose requests wait for each other.
+    pub by: By,
+}
+
+/// Whose requests wait for each other: each starts when the one before has ended, at the earliest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// Nobody's.
+    #[default]
+    Nobody,
+    /// Those of a client, by its address.
+    Client,
+    /// Those with the same cookie.
+    Cookie,
+}
+
+impl By {
+    /// The client of a request; 0: none.
+    fn client(self, record: &Record) -> u64 {
+        match self {
+            Self::Nobody => 0,
+            Self::Client => record.client,
+            Self::Cookie => record.cookie,
+        }
+    }
 }
 
 /// What has been handed out.
@@ -57,6 +82,8 @@ pub struct Handed {
     pub late: u64,
     /// How late at most.
     pub late_most: Span,
+    /// How long requests waited for the last one of their client, of those that had to.
+    pub held: Hist,
     /// Why the log was not read to its end.
     pub failed: Option<String>,
 }
@@ -69,6 +96,7 @@ struct Inner {
     source: Arc<Source>,
     shape: Shape,
     patterns: Patterns,
+    by: By,
     /// The time of the first request.
     base: i64,
     /// Read already; taken by the first load.
@@ -84,7 +112,7 @@ impl Replay {
     /// # Errors
     /// It cannot be read, or has no request that is sent.
     pub fn open(settings: Settings) -> Result<Self, SourceError> {
-        let Settings { source, shape, patterns } = settings;
+        let Settings { source, shape, patterns, by } = settings;
         let mut log = source.open()?;
         let mut records = VecDeque::new();
         while records.len() < BEGINNING {
@@ -108,7 +136,7 @@ impl Replay {
         let beginning = Mutex::new(Some(Beginning { log, records }));
         let (handed, reading) = (Mutex::default(), Mutex::default());
         let source = Arc::new(source);
-        Ok(Self(Arc::new(Inner { source, shape, patterns, base, beginning, handed, reading })))
+        Ok(Self(Arc::new(Inner { source, shape, patterns, by, base, beginning, handed, reading })))
     }
 
     /// The patterns by which its requests are reported.
@@ -116,10 +144,12 @@ impl Replay {
         &self.0.patterns
     }
 
-    /// Whether requests of the beginning of the log have a client.
-    pub fn has_clients(&self) -> bool {
+    /// Whether requests of the beginning of the log have a client, or a cookie.
+    pub fn has(&self, by: By) -> bool {
         let beginning = self.0.beginning.lock().unwrap_or_else(PoisonError::into_inner);
-        beginning.as_ref().is_none_or(|b| b.records.iter().any(|(record, _)| record.client != 0))
+        beginning
+            .as_ref()
+            .is_none_or(|b| b.records.iter().any(|(record, _)| by.client(record) != 0))
     }
 
     /// Feeds for the workers of a load: a thread reads the log while they run.
@@ -209,6 +239,7 @@ impl Reader {
         entry.at = Span(at);
         entry.call = self.replay.0.patterns.call(self.record.method, &entry.path);
         entry.took = self.record.took.map(Span);
+        entry.client = self.replay.0.by.client(&self.record);
         true
     }
 }
@@ -226,12 +257,20 @@ struct Counts {
     took: Vec<Hist>,
     late: u64,
     late_most: Span,
+    held: Hist,
 }
 
 impl Counts {
     fn new(replay: &Replay) -> Self {
         let took = vec![Hist::default(); replay.0.patterns.names.len()];
-        Self { replay: replay.clone(), requests: 0, took, late: 0, late_most: Span::ZERO }
+        Self {
+            replay: replay.clone(),
+            requests: 0,
+            took,
+            late: 0,
+            late_most: Span::ZERO,
+            held: Hist::default(),
+        }
     }
 
     fn count(&mut self, entry: &Entry) {
@@ -248,10 +287,19 @@ impl Drop for Counts {
         let mut handed = self.replay.lock();
         handed.requests += self.requests;
         handed.late += self.late;
+        handed.held.merge(&self.held);
         handed.late_most = handed.late_most.max(self.late_most);
         for (all, own) in handed.took.iter_mut().zip(&self.took) {
             all.merge(own);
         }
+    }
+}
+
+/// Which of this many shares has the request with this number: those of a client are together.
+fn share_of(entry: &Entry, number: u64, shares: u64) -> u64 {
+    match entry.client {
+        0 => number % shares,
+        client => (client.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % shares,
     }
 }
 

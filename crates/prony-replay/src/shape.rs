@@ -2,9 +2,9 @@
 //! once, a sample of it, again and again.
 //!
 //! Time 0 is the first request of the log. A copy of the log that is `shift` behind it begins with
-//! the request at `shift`, and goes on after the end of the log with its beginning. So each copy has
-//! each request once, all copies begin and end together, and no copy is kept in memory: each reads
-//! the log by itself.
+//! the request at `shift`, and goes on after the end of the log with its beginning. So each copy
+//! has each request once, all copies start and end together, and no copy is kept in memory: each
+//! reads the log by itself.
 
 use std::collections::VecDeque;
 use std::mem;

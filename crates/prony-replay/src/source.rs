@@ -103,8 +103,8 @@ impl Part {
 }
 
 impl Merged {
-    /// Exchanges `record` for the next request, with the index of its log. Returns whether there was
-    /// one.
+    /// Exchanges `record` for the next request. Returns the index of its log; `None`: there are no
+    /// more.
     pub(crate) fn next(&mut self, record: &mut Record) -> Result<Option<usize>, SourceError> {
         if !mem::replace(&mut self.begun, true) {
             for part in &mut self.parts {

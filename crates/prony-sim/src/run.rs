@@ -79,8 +79,8 @@ pub fn load_with_carrier<P: Carrier>(
 /// into) against prony's target server with this behavior (or against the responder, if the plan
 /// has an exchange), with a one-way latency of 50 us and a meter that is never late. Returns for
 /// each thread the tally of the warm-up, if the plan has one, the tally of the measurement (with
-/// the service times over time if `keep_service`), and the statistics of the worker. A plan of a log
-/// takes its requests from `feeds`. The same arguments give the same result to the byte.
+/// the service times over time if `keep_service`), and the statistics of the worker. A plan of a
+/// log takes its requests from `feeds`. The same arguments give the same result to the byte.
 pub fn simulate(
     plan: &Plan,
     threads: u32,

@@ -42,8 +42,8 @@ pub enum Arrivals {
     Uniform(Span, Span),
     /// These times since the start, ascending. Has no rate; the last time ends the load.
     Trace(Arc<[Span]>),
-    /// The times of a log that is read while the load runs. Has no rate; the end of the log ends the
-    /// load.
+    /// The times of a log that is read while the load runs. Has no rate; the end of the log ends
+    /// the load.
     Log,
 }
 

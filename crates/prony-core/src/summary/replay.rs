@@ -24,9 +24,16 @@ pub struct Replayed {
     pub repeats: bool,
     /// How bursty the arrivals were.
     pub burstiness: Vec<Burstiness>,
-    /// How long the requests took when they were logged, for each name of the plan; empty if the log
-    /// does not say.
+    /// How long the requests took when they were logged, for each name of the plan; empty if the
+    /// log does not say.
     pub took: Vec<Hist>,
+    /// Whose requests waited for each other: `client` or `cookie`; `None`: nobody's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// How long requests waited after they were due, as the last one of their client had not ended;
+    /// of those that had to.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub held: Hist,
     /// Requests that were read after they were due.
     pub read_late: u64,
     /// How late at most.

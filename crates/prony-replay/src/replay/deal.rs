@@ -11,7 +11,7 @@ use std::thread;
 use prony_core::feed::{Entry, Fed, Feed};
 use prony_core::units::Span;
 
-use super::{Counts, Reader, Replay, failed};
+use super::{Counts, Reader, Replay, failed, share_of};
 
 /// The most requests of a batch.
 const BATCH: usize = 1024;
@@ -44,7 +44,7 @@ struct Dealer {
     hands: Vec<Hand>,
     /// All requests before this time are in the queues.
     horizon: Arc<AtomicU64>,
-    /// Told when the queues are full for the first time, or the log is at its end.
+    /// Gets a message when the queues are full for the first time, or the log is at its end.
     is_ready: SyncSender<()>,
     /// Dropped after the reader.
     _reading: Sender<()>,
@@ -98,7 +98,7 @@ impl Dealer {
                     self.reader.replay.note(&self.reader);
                 }
             }
-            let hand = number % self.hands.len();
+            let hand = share_of(&entry, number, self.hands.len() as u64) as usize;
             number += 1;
             self.hands[hand].put(&mut entry);
             if self.hands[hand].batch.len == BATCH {
@@ -196,6 +196,10 @@ impl Feed for Dealt {
     fn due_before(&self, limit: Span) -> u64 {
         let rest = &self.batch.entries[self.next..self.batch.len];
         rest.partition_point(|entry| entry.at < limit) as u64
+    }
+
+    fn held(&mut self, wait: Span) {
+        self.counts.held.record(wait);
     }
 }
 

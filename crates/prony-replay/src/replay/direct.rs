@@ -3,7 +3,7 @@
 use prony_core::feed::{Entry, Fed, Feed};
 use prony_core::units::Span;
 
-use super::{Counts, Reader, Replay, failed};
+use super::{Counts, Reader, Replay, failed, share_of};
 
 /// Each feed reads the whole log, and takes its share of the requests.
 pub(super) fn feeds(replay: &Replay, shares: u32) -> Vec<Box<dyn Feed>> {
@@ -36,7 +36,7 @@ impl Feed for Direct {
     fn next(&mut self, entry: &mut Entry, _: Span) -> Fed {
         while self.reader.next(entry) {
             self.read += 1;
-            if (self.read - 1) % self.shares == self.share {
+            if share_of(entry, self.read - 1, self.shares) == self.share {
                 self.counts.count(entry);
                 return Fed::Entry;
             }
@@ -46,5 +46,9 @@ impl Feed for Direct {
 
     fn due_before(&self, _: Span) -> u64 {
         0
+    }
+
+    fn held(&mut self, wait: Span) {
+        self.counts.held.record(wait);
     }
 }

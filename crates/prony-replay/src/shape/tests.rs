@@ -88,7 +88,8 @@ proptest! {
         let got = arrivals(&source, &shape, times.len() * laps);
         for (i, (at, path)) in got.iter().enumerate() {
             let (lap, k) = (i / times.len(), i % times.len());
-            prop_assert_eq!((*at, &path[1..]), (lap as u64 * period + times[k] * MS, &k.to_string()[..]));
+            let expected = lap as u64 * period + times[k] * MS;
+            prop_assert_eq!((*at, &path[1..]), (expected, &k.to_string()[..]));
         }
     }
 }

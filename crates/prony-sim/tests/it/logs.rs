@@ -9,7 +9,7 @@ use prony_core::plan::{CallSpec, HttpVersion, Load, Plan, Stop};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::units::{Nanos, Span};
-use prony_replay::{Replay, Settings, Shape, Source};
+use prony_replay::{By, Replay, Settings, Shape, Source};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
@@ -37,20 +37,23 @@ fn plan_of(replay: &Replay) -> Plan {
     Plan { names: patterns.names.clone(), ..plan }
 }
 
+/// How many clients a log has, in turn.
+const CLIENTS: usize = 3;
+
 /// Writes a log of nginx with requests for `/0`, `/1` and so on at these times, in microseconds.
 fn write_log(path: &Path, times: &[u64]) {
     let line = |(k, us): (usize, &u64)| {
         let (s, us) = (1_700_000_000 + us / 1_000_000, us % 1_000_000);
-        format!("127.0.0.1 - - [{s}.{us:06}] \"GET /{k} HTTP/1.1\" 200\n")
+        format!("10.0.0.{} - - [{s}.{us:06}] \"GET /{k} HTTP/1.1\" 200\n", k % CLIENTS)
     };
     fs::write(path, times.iter().enumerate().map(line).collect::<String>()).expect("written");
 }
 
-fn replay(path: &Path, shape: Shape) -> Replay {
+fn replay(path: &Path, shape: Shape, by: By) -> Replay {
     let mut source = Source { paths: vec![path.to_owned()], ..Source::default() };
     let format = "$remote_addr - - [$msec] \"$request\" $status";
     source.options.format = Some(prony_replay::Format::parse(format).expect("a format"));
-    Replay::open(Settings { source, shape, patterns: Vec::new() }).expect("a log")
+    Replay::open(Settings { source, shape, patterns: Vec::new(), by }).expect("a log")
 }
 
 /// Runs the replay. Returns its outcome, and the number in the path and the time at the server of
@@ -96,7 +99,7 @@ fn requests_arrive_at_the_times_of_the_log() {
         for speed in [1_000_000, 2_000_000, 100_000, 1 + rng.below(9_000_000)] {
             let shares = 1 + rng.below(3) as u32;
             let http = [HttpVersion::Http11, HttpVersion::Http2Only][rng.below(2) as usize];
-            let replay = replay(&path, Shape { speed, ..Shape::default() });
+            let replay = replay(&path, Shape { speed, ..Shape::default() }, By::Nobody);
             let (outcome, mut got) = run(&replay, shares, http);
             let scaled = |us: u64| (us - times[0]) * 1000 * 1_000_000 / speed;
             let expected: Vec<(Nanos, u64)> =
@@ -113,6 +116,48 @@ fn requests_arrive_at_the_times_of_the_log() {
             let handed = replay.handed();
             assert_eq!((handed.requests, handed.late, handed.failed), (all, 0, None));
         }
+    }
+}
+
+/// With `--wait`, a client's next request starts when the last one has ended, or at its time.
+#[test]
+fn requests_of_a_client_wait_for_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("access.log");
+    for seed in 0..30 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 61);
+        let mut at = 0;
+        let times: Vec<u64> = (0..rng.below(200) + 1)
+            .map(|_| {
+                at += rng.below(4000);
+                at
+            })
+            .collect();
+        write_log(&path, &times);
+        let replay = replay(&path, Shape::default(), By::Client);
+        let setup = Setup { feeds: Some(replay.direct()), ..Setup::new(Link::default(), 1) };
+        let latency = "exp:5ms".parse().expect("a latency");
+        let mut server = Serve::new(ServerBehavior { latency, ..ServerBehavior::default() }, seed);
+        let shares = 1 + rng.below(3) as u32;
+        let outcome = load(&plan_of(&replay), shares, &setup, &mut [&mut server]);
+        let mut requests = outcome.world.oracle.requests().to_vec();
+        requests.sort_unstable_by_key(|request| request.number);
+        assert_eq!(requests.len(), times.len());
+        let (mut held, mut waited) = (0, Span::ZERO);
+        for (k, request) in requests.iter().enumerate() {
+            let due = Nanos((times[k] - times[0]) * 1000);
+            let before = k.checked_sub(CLIENTS).and_then(|before| requests[before].done);
+            let expected = due.max(before.unwrap_or(Nanos::ZERO));
+            assert_eq!((request.number, request.sent), (Some(k as u64), expected));
+            held += u64::from(expected > due);
+            waited += expected.since(due);
+        }
+        let (tally, all) = (outcome.main(), times.len() as u64);
+        assert_eq!((tally.started, tally.replies), (all, all));
+        assert_eq!(tally.times.lag.max(), Some(Span::ZERO), "waiting is no lag of the meter");
+        let handed = replay.handed();
+        assert_eq!((handed.held.count(), handed.held.sum_ns()), (held, waited.0.into()));
     }
 }
 

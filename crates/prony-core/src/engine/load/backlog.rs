@@ -8,6 +8,7 @@
 
 use super::Kind;
 use super::cycle::pick;
+use super::logged::Taken;
 use super::sessions::Session;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::{Exchange, NOBODY, New};
@@ -127,8 +128,16 @@ impl<P: Carrier> Engine<P> {
                     return false;
                 };
                 let path = paths.of(self.exchanges.next_slot());
-                let Some((intended, call)) = logged.take_due(now, path) else { return false };
-                self.start(New { intended, call, user: NOBODY, nth: 0 }, now);
+                match logged.take_due(now, path, self.backlog.requests) {
+                    None => return false,
+                    Some(Taken::Waits) => {}
+                    Some(Taken::Starts { intended, call, owner }) => {
+                        self.start(New { intended, call, user: owner, nth: 0 }, now);
+                    }
+                    Some(Taken::Dropped(first)) => {
+                        self.drop_together(Skipped { first, count: 1 }, now);
+                    }
+                }
                 true
             }
             Kind::Sessions(sessions) => {
@@ -151,11 +160,38 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
+    /// Start the next request of each client of a log whose last one has ended.
+    pub(in crate::engine) fn release_clients(&mut self, now: Nanos) {
+        let Kind::Logged(logged) = &mut self.load.kind else { return };
+        logged.ended.append(&mut self.outcome.ended);
+        if std::mem::replace(&mut logged.releases, true) {
+            // A request that was started here has failed at once: the outer call continues.
+            return;
+        }
+        while let Some(owner) = self.next_ended() {
+            let Kind::Logged(logged) = &mut self.load.kind else { return };
+            let Some(paths) = self.dynamic.as_deref_mut().and_then(Dynamic::paths) else { return };
+            let path = paths.of(self.exchanges.next_slot());
+            if let Some(call) = logged.release(owner, now, path) {
+                self.start(New { intended: now, call, user: owner, nth: 0 }, now);
+            }
+        }
+    }
+
+    /// The next owner of a request of a log that has ended.
+    fn next_ended(&mut self) -> Option<u32> {
+        let Kind::Logged(logged) = &mut self.load.kind else { return None };
+        let owner = logged.ended.pop();
+        logged.releases = owner.is_some();
+        owner
+    }
+
     /// How many more arrivals fit into the backlog.
     fn room(&self) -> u64 {
         let most = match &self.load.kind {
             Kind::Closed(_) => return u64::MAX,
-            Kind::Open(_) | Kind::Logged(_) => self.backlog.requests,
+            Kind::Open(_) => self.backlog.requests,
+            Kind::Logged(logged) => self.backlog.requests.saturating_sub(logged.held()),
             Kind::Sessions(_) => self.backlog.sessions,
         };
         most.saturating_sub(self.dispatch.waiting()) as u64

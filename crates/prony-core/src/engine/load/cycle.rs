@@ -151,10 +151,11 @@ impl<P: Carrier> Engine<P> {
         self.outstanding -= self.outcome.ended.len() as u64;
         let users = match &mut self.load.kind {
             Kind::Closed(users) => users,
-            Kind::Open(_) | Kind::Logged(_) => {
+            Kind::Open(_) => {
                 self.outcome.ended.clear();
                 return;
             }
+            Kind::Logged(_) => return self.release_clients(now),
             Kind::Sessions(_) => {
                 self.continue_session(now);
                 return;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::held::Held;
 use crate::feed::{Entry, Fed, Feed};
 use crate::plan::Plan;
 use crate::schedule::Skipped;
@@ -10,10 +11,35 @@ use crate::units::{Nanos, Span};
 /// How soon a feed that should have had a request is asked again.
 const AGAIN: Span = Span::from_millis(1);
 
+/// A request that has been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It starts now.
+    Starts {
+        /// When it was due.
+        intended: Nanos,
+        /// Index into the plan's calls.
+        call: u32,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// It waits for the last request of its client.
+    Waits,
+    /// It would have to wait, and there is no room for it. When it was due.
+    Dropped(Nanos),
+}
+
 /// The arrivals of a share.
 pub(super) struct Logged {
     /// What has the requests; `None`: there are none.
     feed: Option<Box<dyn Feed>>,
+    /// There are no more requests.
+    is_over: bool,
+    /// Requests that wait for their client.
+    held: Held,
+    /// The owners of requests that have ended, whose next requests are being started.
+    pub(super) ended: Vec<u32>,
+    pub(super) releases: bool,
     /// The next request, if `due` is set.
     entry: Entry,
     due: Option<Nanos>,
@@ -33,6 +59,10 @@ impl Logged {
         let start = Nanos::ZERO + plan.warmup;
         Self {
             feed: None,
+            is_over: true,
+            held: Held::default(),
+            ended: Vec::new(),
+            releases: false,
             entry: Entry::default(),
             due: None,
             ask: start,
@@ -43,14 +73,14 @@ impl Logged {
     }
 
     pub(super) fn replay(&mut self, feed: Box<dyn Feed>) {
-        self.feed = Some(feed);
+        (self.feed, self.is_over) = (Some(feed), false);
         self.look(self.start);
     }
 
     /// Ask for the next request.
     fn look(&mut self, now: Nanos) {
         self.due = None;
-        let Some(feed) = &mut self.feed else { return };
+        let Some(feed) = self.feed.as_mut().filter(|_| !self.is_over) else { return };
         let since = |at: Span| Some(self.start + at).filter(|&at| at < self.before);
         match feed.next(&mut self.entry, now.since(self.start)) {
             Fed::Entry => self.due = since(self.entry.at),
@@ -60,9 +90,7 @@ impl Logged {
             },
             Fed::Ended => {}
         }
-        if self.due.is_none() {
-            self.feed = None;
-        }
+        self.is_over = self.due.is_none();
     }
 
     /// Drop all arrivals from `at` on.
@@ -70,27 +98,60 @@ impl Logged {
         self.cut = true;
         self.before = self.before.min(at);
         if self.due.is_some_and(|due| due >= at) {
-            (self.due, self.feed) = (None, None);
+            (self.due, self.is_over) = (None, true);
         }
+        self.held.clear();
     }
 
     /// When the next request is due, or the feed is to be asked for it.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.due.or(self.feed.is_some().then_some(self.ask))
+        self.due.or((!self.is_over).then_some(self.ask))
     }
 
-    /// The next request, if it is due: its intended start and its call. Its path is exchanged for
-    /// `path`, whose memory is used again.
-    pub(super) fn take_due(&mut self, now: Nanos, path: &mut Vec<u8>) -> Option<(Nanos, u32)> {
+    /// The next request, if it is due. If it starts, its path is exchanged for `path`, whose memory
+    /// is used again. At most `most` wait for their client.
+    pub(super) fn take_due(
+        &mut self,
+        now: Nanos,
+        path: &mut Vec<u8>,
+        most: usize,
+    ) -> Option<Taken> {
         if self.due.is_none() && self.ask <= now {
             self.look(now);
         }
         let due = self.due.filter(|&due| due <= now)?;
-        let call = self.entry.call;
-        std::mem::swap(path, &mut self.entry.path);
+        let Entry { call, client, .. } = self.entry;
+        let taken = match self.held.owner(client) {
+            Some(owner) => {
+                std::mem::swap(path, &mut self.entry.path);
+                Taken::Starts { intended: due, call, owner }
+            }
+            None if self.held.len() >= most => Taken::Dropped(due),
+            None => {
+                self.held.wait(client, due, call, &mut self.entry.path);
+                Taken::Waits
+            }
+        };
         self.look(now);
-        Some((due, call))
+        Some(taken)
+    }
+
+    /// A request of this owner has ended: the call of its next one, which starts now if it was due
+    /// before. Its path is exchanged for `path`.
+    pub(super) fn release(&mut self, owner: u32, now: Nanos, path: &mut Vec<u8>) -> Option<u32> {
+        let mut next = self.held.release(owner)?;
+        if let Some(feed) = &mut self.feed {
+            feed.held(now.since(next.due));
+        }
+        std::mem::swap(path, &mut next.path);
+        self.held.give_back(next.path);
+        Some(next.call)
+    }
+
+    /// How many requests wait for their client.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
     }
 
     /// How many of the requests that have been read are due before `limit`.
@@ -115,7 +176,7 @@ impl Logged {
 
     /// Whether there are no more requests.
     pub(super) fn is_over(&self) -> bool {
-        self.feed.is_none()
+        self.is_over
     }
 
     /// Whether the end of the log, and not the time, has ended the load.

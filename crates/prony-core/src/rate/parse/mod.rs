@@ -176,8 +176,8 @@ impl Arrivals {
     }
 }
 
-/// The text that [`Arrivals::parse`] reads back; of a trace, only the number of its times; of a log,
-/// its name.
+/// The text that [`Arrivals::parse`] reads back; of a trace, only the number of its times; of a
+/// log, its name.
 impl fmt::Display for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
