@@ -12,6 +12,7 @@ pub(super) fn shown(summary: &Summary) -> Summary {
     let mut plan = summary.plan.excerpt();
     if !run.secrets_shown {
         run.command.hide();
+        run.replay.iter_mut().for_each(|replay| replay.hide());
         plan = plan.hidden();
     }
     size.body_bytes.truncate(plan.calls.len());

@@ -8,6 +8,7 @@ mod in_streams;
 mod named;
 mod page;
 mod phases;
+mod replay;
 mod session_kinds;
 mod stages;
 mod table;
@@ -150,6 +151,7 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     phases::write(page, summary);
     page.uncounted(|page| session_kinds::write(page, summary, detail.stages));
     page.uncounted(|page| named::write(page, summary, detail.stages));
+    page.uncounted(|page| replay::write(page, summary, detail.stages));
     errors(page, summary, detail);
     if let Some(hint) = exchange::hint(summary) {
         page.line("", &hint);

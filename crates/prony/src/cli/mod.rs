@@ -11,6 +11,7 @@ pub mod output;
 pub mod plan;
 pub mod ray_job;
 pub(crate) mod refusal;
+pub mod replay;
 pub mod rtt;
 pub mod sctp;
 pub mod selftest;
@@ -49,6 +50,7 @@ use import::ImportArgs;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
 use ray_job::RayJobArgs;
+use replay::ReplayArgs;
 use rtt::{EchoArgs, RttArgs};
 use selftest::SelftestArgs;
 use serve::ServeArgs;
@@ -56,8 +58,8 @@ use shard::ShardArgs;
 use spectrum::SpectrumArgs;
 use stream::StreamArgs;
 use text::{
-    CAPACITY_END, COMPARE_END, ECHO_END, IMPORT_END, LONG_END, MERGE_END, RAY_JOB_END, REPORT_END,
-    RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
+    CAPACITY_END, COMPARE_END, ECHO_END, IMPORT_END, LONG_END, MERGE_END, RAY_JOB_END, REPLAY_END,
+    REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
 };
 use tls::TlsArgs;
 use worker::WorkerArgs;
@@ -170,6 +172,16 @@ pub enum Command {
         after_long_help = COMPARE_END,
     )]
     Compare(Box<CompareArgs>),
+    /// Send the requests of an access log at the times of the log
+    ///
+    /// Reads the log while the load runs, and reports response times by pattern of paths, beside
+    /// those of the log. docs/replay.md describes formats and options.
+    #[command(
+        override_usage = "prony replay [OPTIONS] LOG... --to URL",
+        after_long_help = REPLAY_END,
+        mut_args = replay::adapt,
+    )]
+    Replay(Box<ReplayArgs>),
     /// Show saved results again in any format, or compare several
     #[command(after_long_help = REPORT_END)]
     Report(ReportArgs),
@@ -479,13 +491,14 @@ fn is_command(word: &str) -> bool {
 }
 
 /// The names of the commands.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "load",
     "capacity",
     "run",
     "check",
     "import",
     "compare",
+    "replay",
     "report",
     "merge",
     "worker",

@@ -154,6 +154,7 @@ fn check_arrivals(args: &LoadArgs) -> Result<(), Error> {
         Some(ArrivalsArg::Process(Arrivals::Trace(_)) | ArrivalsArg::TraceFile(_)) => {
             Some("--arrivals trace")
         }
+        Some(ArrivalsArg::Process(Arrivals::Log)) => Some("the log"),
         Some(ArrivalsArg::Process(_)) | None => None,
     };
     match (own_rate, &args.rate) {

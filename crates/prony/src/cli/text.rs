@@ -233,6 +233,21 @@ short, the trials differ too much, the target changed or did not recover); 98
 the load generator or the connection limit is the limit; 99 a threshold is
 missed at the lowest rate; 130 interrupted.";
 
+/// After the options of `prony replay --help`.
+pub(super) const REPLAY_END: &str = "\
+Requests start at the times of the log, whatever the replies do (open loop).
+The report has the index of dispersion of the arrivals in the log and in the
+replay: how bursty they are.
+
+Examples:
+  prony replay access.log --to http://127.0.0.1:8080
+  prony replay access.log.*.gz --to http://test:8080 --speed 2x -o r.html
+  zcat old.gz | prony replay - --to http://test:8080 --log-format \\
+      '$remote_addr [$time_iso8601] \"$request\" $status $request_time'
+  prony replay a.log --to http://test:8080 --scale 3 --loop --duration 1h
+
+Exit codes: as for a load (prony --help).";
+
 /// After the options of `prony spectrum --help`.
 pub(super) const SPECTRUM_END: &str = "\
 Each length over each transport is measured in a separate run on a new

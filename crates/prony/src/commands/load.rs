@@ -8,6 +8,7 @@ use prony_core::summary::confidence::Goal;
 use prony_core::summary::{CommandLine, Part, Summary};
 use prony_core::units::Span;
 use prony_io::{Control, Options, clock};
+use prony_replay::Replay;
 use prony_report::units;
 use prony_run::abort::Aborter;
 use prony_run::builder::Planned;
@@ -21,6 +22,7 @@ use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
 
 use super::github::publish_run;
+use super::replay::complete;
 use super::style;
 use super::worker::on_hosts;
 use crate::cli::LoadArgs;
@@ -28,6 +30,7 @@ use crate::cli::exec_options::{ExecArgs, Undecided, UntilArgs};
 use crate::cli::output::OutputArgs;
 use crate::cli::plan;
 use crate::cli::refusal::command_as_url;
+use crate::cli::replay::ReplayArgs;
 use crate::cli::shard::ShardArgs;
 use crate::cli::shown::recorded;
 use crate::embedding::Event;
@@ -46,7 +49,17 @@ pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned, &args.output);
     }
-    carry_out(planned, &args.exec, &args.shard, &args.until, &args.output, typed)
+    let of = Of { exec: &args.exec, shard: &args.shard, until: &args.until, output: &args.output };
+    carry_out(planned, of, None, typed)
+}
+
+/// The options of a run besides its plan.
+#[derive(Clone, Copy)]
+pub(super) struct Of<'a> {
+    pub(super) exec: &'a ExecArgs,
+    pub(super) shard: &'a ShardArgs,
+    pub(super) until: &'a UntilArgs,
+    pub(super) output: &'a OutputArgs,
 }
 
 /// Prints the plan file of a run.
@@ -62,12 +75,11 @@ pub(super) fn explain(planned: &Planned, output: &OutputArgs) -> Result<Exit, Er
 /// Runs a plan, and reports it.
 pub(super) fn carry_out(
     planned: Planned,
-    exec: &ExecArgs,
-    shard: &ShardArgs,
-    until: &UntilArgs,
-    output: &OutputArgs,
+    of: Of<'_>,
+    replay: Option<(&Replay, &ReplayArgs)>,
     typed: Vec<String>,
 ) -> Result<Exit, Error> {
+    let Of { exec, shard, until, output } = of;
     let Planned { plan, notes, cap } = planned;
     let users = output.embedding.as_ref().and_then(|embedding| embedding.users.as_ref());
     let whole = match users {
@@ -92,7 +104,8 @@ pub(super) fn carry_out(
     }
     let outputs = output.to.prepare()?;
     // The command line is read for the report after the run: that takes time.
-    let provenance = Provenance { command: CommandLine::default(), notes, part };
+    let feeds = replay.map(|(replay, _)| replay.direct());
+    let provenance = Provenance { command: CommandLine::default(), notes, part, feeds };
     let mut summary = match exec.simulate {
         Some(seed) => {
             let latency = exec.simulate_latency.unwrap_or_default();
@@ -112,13 +125,17 @@ pub(super) fn carry_out(
             cited(on_hosts(&plan, goals, shard, exec, output, provenance)?)
         }
         None => {
-            let options = Options { start_at: shard.start_at, ..options(exec) };
+            let feeds = replay.map(|(replay, _)| replay.feeds());
+            let options = Options { start_at: shard.start_at, feeds, ..options(exec) };
             let run = on_the_network(&plan, goals, &options, output, provenance)?;
             cited(run)
         }
     };
     summary.run.command = recorded(typed);
     summary.run.percentile = exec.percentile;
+    if let Some((replay, args)) = replay {
+        complete(&mut summary, replay, args);
+    }
     if summary.run.part.is_none() {
         run::explain_cap(&mut summary, cap.as_deref());
     }

@@ -12,6 +12,7 @@ mod merge;
 mod pages;
 mod plan;
 mod ray_job;
+mod replay;
 mod report;
 mod rtt;
 mod selftest;
@@ -60,6 +61,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Run(args)) => plan::run(&args, typed),
         Some(Command::Check { plan }) => plan::check(&plan),
         Some(Command::Compare(args)) => compare::compare(&args, typed),
+        Some(Command::Replay(args)) => replay::replay(&args, typed),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Merge(args)) => merge::merge(&args),
         Some(Command::Worker(args)) => worker::worker(&args),

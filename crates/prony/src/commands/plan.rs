@@ -7,7 +7,7 @@ use prony_run::exit::Exit;
 use prony_run::output;
 use prony_run::plan_file;
 
-use super::load::{carry_out, explain};
+use super::load::{Of, carry_out, explain};
 use crate::cli::exec_options::{ExecArgs, RunArgs};
 use crate::cli::plan;
 use crate::exec_options::{environment, environment_of};
@@ -31,7 +31,8 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned, &args.output);
     }
-    carry_out(planned, &args.exec, &args.shard, &args.until, &args.output, typed)
+    let of = Of { exec: &args.exec, shard: &args.shard, until: &args.until, output: &args.output };
+    carry_out(planned, of, None, typed)
 }
 
 /// Checks a plan file, and prints a summary.

@@ -37,6 +37,7 @@ mod limited;
 mod pictures;
 mod plans;
 mod refusals;
+mod replay;
 mod rig;
 mod rtt;
 mod rtt_tls;

@@ -10,13 +10,14 @@ use prony_core::plan::{
     MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think,
 };
 use prony_core::proto::StreamCounts;
+use prony_core::record::hist::Hist;
 use prony_core::record::{FirstHandshake, StreamMessages, Times};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
 use prony_core::summary::{
-    ClockOffset, CpuPressure, DirectorCost, Host, Hosts, Loss, PART_FORMAT, Part, RunInfo,
-    SchedDelay, Stalls, Summary,
+    BadLine, Burstiness, ClockOffset, CpuPressure, DirectorCost, Host, Hosts, LogRead, Loss,
+    PART_FORMAT, Part, Replayed, RunInfo, SchedDelay, Stalls, Summary,
 };
 use prony_core::units::{Nanos, Span};
 use prony_report::{Format, Style, render};
@@ -271,6 +272,34 @@ fn directed() -> Summary {
     run
 }
 
+/// A replay of a log with bad lines.
+fn replayed() -> Summary {
+    let mut run = sample::closed();
+    let (rate, arrivals) = (RatePlan::default(), Arrivals::Log);
+    run.plan.load = Load::Open { rate, arrivals, connections: 7 };
+    let text = "GET /?token".to_owned();
+    let bad = BadLine { line: 3, why: "it has no time".to_owned(), text };
+    let log = LogRead {
+        file: "access.log".to_owned(),
+        format: "Combined".to_owned(),
+        first_bad: vec![bad],
+        ..LogRead::default()
+    };
+    let mut took = Hist::default();
+    took.record(Span::from_millis(1));
+    run.run.replay = Some(Box::new(Replayed {
+        logs: vec![log],
+        speed: 2.0,
+        copies: 3,
+        sample: Some("10%".to_owned()),
+        burstiness: vec![Burstiness { logged: Some(1.5), ..Burstiness::default() }],
+        took: vec![took],
+        failed: Some("it ended".to_owned()),
+        ..Replayed::default()
+    }));
+    run
+}
+
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
@@ -321,6 +350,7 @@ fn summaries() -> Vec<Summary> {
     }
     all.push(filled);
     all.push(directed());
+    all.push(replayed());
     let mut plan = sample::closed().plan;
     plan.calls.clear();
     plan.replace_lost = true;

@@ -1,0 +1,137 @@
+//! A replay of a log: what was read, how bursty it was, and how long its requests took when they
+//! were logged, beside those of the run.
+
+use prony_core::record::NameTally;
+use prony_core::record::hist::Hist;
+use prony_core::summary::{Burstiness, LogRead, Replayed, Summary};
+
+use super::page::{Ink, Page, column, shortened};
+use super::units;
+
+/// Width of a cell, including the space before it.
+const CELL: usize = 10;
+/// The quantiles that are set beside each other.
+const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+/// The most files with a line of their own.
+const FILES: usize = 4;
+
+pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
+    let Some(replay) = &summary.run.replay else { return };
+    times(page, summary, replay, most);
+    page.blank();
+    for (i, log) in replay.logs.iter().take(FILES).enumerate() {
+        page.list(if i == 0 { "log" } else { "" }, &read(log));
+        for bad in &log.first_bad {
+            page.line("", &format!("line {}, as {}: {}", bad.line, bad.why, bad.text));
+        }
+    }
+    if let Some(n) = replay.logs.len().checked_sub(FILES).filter(|&n| n > 0) {
+        page.line("", &format!("and {}", units::counted(n as u64, "more file", "more files")));
+    }
+    page.list("replay", &changed(replay));
+    page.list("dispersion", &burstiness(&replay.burstiness));
+    page.list("waits", &held(replay));
+    if replay.read_late > 0 {
+        let n = units::counted(replay.read_late, "request was", "requests were");
+        let most = units::span(replay.read_late_most);
+        let text = format!("{n} read from the log after they were due, by up to {most}");
+        page.inked("reader", &text, Ink::Warning);
+    }
+    if let Some(why) = &replay.failed {
+        page.inked("reader", &format!("the log was not read to its end: {why}"), Ink::Bad);
+    }
+}
+
+/// Response times of the run beside those of the log, for each name.
+fn times(page: &mut Page, summary: &Summary, replay: &Replayed, most: usize) {
+    let names = summary.plan.names.iter().zip(&summary.main.names).zip(&replay.took);
+    let mut rows: Vec<(&str, &NameTally, &Hist)> =
+        names.map(|((name, now), then)| (name.as_str(), now, then)).collect();
+    rows.retain(|(_, now, then)| now.started > 0 && !then.is_empty());
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by_key(|(_, now, _)| std::cmp::Reverse(now.started));
+    page.blank();
+    let header = SHOWN.map(|(name, _)| format!("{:>CELL$}{name:>CELL$}", format!("log {name}")));
+    let header = header.concat();
+    let width = column(rows.iter().take(most).map(|(name, ..)| *name), header.len());
+    page.wide_row("log and run", width, &header, Ink::Faint);
+    for (name, now, then) in rows.iter().take(most) {
+        let cell = |hist: &Hist, q| hist.quantile(q).map_or_else(|| "-".into(), units::span);
+        let cells = SHOWN
+            .map(|(_, q)| format!("{:>CELL$}{:>CELL$}", cell(then, q), cell(&now.response, q)));
+        page.wide_row(&shortened(name, width), width, &cells.concat(), Ink::Plain);
+    }
+}
+
+/// What was read of a file.
+fn read(log: &LogRead) -> Vec<String> {
+    let mut parts = vec![
+        format!("{} ({}): {}", log.file, log.format, units::counted(log.lines, "line", "lines")),
+        units::counted(log.requests, "request", "requests"),
+    ];
+    for (n, what) in [
+        (log.other_method, "with other methods"),
+        (log.no_request, "without a request"),
+        (log.bad, "bad"),
+    ] {
+        if n > 0 {
+            parts.push(format!("{} {what}", units::count(n)));
+        }
+    }
+    if log.spread > 0 {
+        parts.push(format!("{} spread over their second", units::count(log.spread)));
+    }
+    if log.moved > 0 {
+        let most = units::span(log.moved_most);
+        parts.push(format!("{} moved to be in order, by up to {most}", units::count(log.moved)));
+    }
+    parts
+}
+
+/// What was made of the log.
+fn changed(replay: &Replayed) -> Vec<String> {
+    let mut parts = Vec::new();
+    if replay.speed != 1.0 {
+        parts.push(format!("at {} times the speed of the log", replay.speed));
+    }
+    if replay.copies > 1 {
+        let shift = units::exact(replay.shift);
+        parts.push(format!("{} copies of the log, each {shift} behind", replay.copies));
+    }
+    if let Some(sample) = &replay.sample {
+        parts.push(format!("a sample of {sample}"));
+    }
+    if replay.repeats {
+        parts.push("again after its end".into());
+    }
+    parts
+}
+
+/// How long requests waited for the last one of their client.
+fn held(replay: &Replayed) -> Vec<String> {
+    let Some(by) = replay.by.as_ref() else { return Vec::new() };
+    let n = units::counted(replay.held.count(), "request", "requests");
+    let mut parts = vec![format!("{n} waited for the last one of the same {by}")];
+    if let (Some(p50), Some(most)) = (replay.held.quantile(0.5), replay.held.max()) {
+        parts.push(format!(
+            "half of them for up to {}, at most {}",
+            units::span(p50),
+            units::span(most)
+        ));
+    }
+    parts
+}
+
+fn burstiness(all: &[Burstiness]) -> Vec<String> {
+    let text = |index: Option<f64>| index.map_or_else(|| "-".into(), units::three);
+    let windows: Vec<String> = all
+        .iter()
+        .map(|b| format!("{} {} / {}", units::exact(b.window), text(b.logged), text(b.replayed)))
+        .collect();
+    match &windows[..] {
+        [] => Vec::new(),
+        all => vec![format!("log / replay, in windows of {}", all.join(", "))],
+    }
+}

@@ -1,0 +1,267 @@
+//! `prony replay`: requests of a log, at its times, against a server that counts and records them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+
+use prony_replay::dispersion::Dispersion;
+use tempfile::TempDir;
+
+use crate::rig::{Report, Serve, alone, command, once_of_three, prony, served, slow, waiting};
+
+const FORMAT: &str = "$remote_addr - [$msec] \"$request\" $status $request_time";
+const SECOND: u64 = 1_000_000_000;
+
+/// A simple generator of random numbers from 0 to 1.
+struct Random(u64);
+
+impl Random {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Bursty times in nanoseconds since the first: bursts of exponential gaps at five times the rate,
+/// and pauses between them.
+fn bursty(n: usize, rate: f64) -> Vec<u64> {
+    let mut random = Random(7);
+    let mut at = 0.0;
+    let next = |_| {
+        let time = (at * 1e6) as u64 * 1000;
+        let mean = if random.unit() < 0.02 { 40.0 } else { 0.2 };
+        at += -(1.0 - random.unit()).ln() * mean / rate;
+        time
+    };
+    (0..n).map(next).collect()
+}
+
+/// A log of nginx with these times. Each request took 5 ms; every tenth is a POST, one in a hundred
+/// lines is bad.
+fn log(times: &[u64]) -> String {
+    let mut text = String::new();
+    for (i, at) in times.iter().enumerate() {
+        let end = 1_700_000_000 * SECOND + at + 5_000_000;
+        let method = if i % 10 == 9 { "POST" } else { "GET" };
+        let (s, us) = (end / SECOND, end % SECOND / 1000);
+        let path = ["/item/", "/user/"][i % 2];
+        writeln!(
+            text,
+            "10.0.0.{} - [{s}.{us:06}] \"{method} {path}{i}?q={i} HTTP/1.1\" 200 0.005",
+            i % 20
+        )
+        .expect("text");
+        if i % 100 == 50 {
+            text += "this is no line of a log? secret\n";
+        }
+    }
+    text
+}
+
+fn replay(log: &Path, more: &[&str]) -> (Report, serde_json::Value) {
+    let server = Serve::start(&[]);
+    let log = log.to_str().expect("UTF-8");
+    let line = ["replay", log, "--log-format", FORMAT, "--accept-invalid", "--json", "--to"];
+    let ended = prony(&[&line[..], &[&server.url("")[..], "--bad-lines", "2%"], more].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    (ended.report(), server.stop())
+}
+
+#[test]
+fn requests_of_the_log_are_sent_and_counted() {
+    let _waiting = waiting();
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("access.log");
+    fs::write(&path, log(&bursty(1000, 1000.0))).expect("written");
+    let (report, counters) = replay(&path, &["-t", "2"]);
+    report.check_sums();
+    assert_eq!((report.count("started"), report.status(200)), (900, 900));
+    assert_eq!(served(&counters, "requests"), 900);
+    let run = &report.0["run"]["replay"];
+    let log = &run["logs"][0];
+    for (field, n) in
+        [("lines", 1010), ("requests", 900), ("other_method", 100), ("bad", 10), ("spread", 0)]
+    {
+        assert_eq!(log[field], n, "{field}: {log}");
+    }
+    assert_eq!(log["first_bad"][0]["line"], 52);
+    let bad = log["first_bad"][0]["text"].as_str().expect("a text");
+    assert_eq!(bad, "this is no line of a log?...", "what may be secret is cut");
+    assert_eq!(
+        report.0["plan"]["names"],
+        serde_json::json!(["GET /item/*", "GET /user/*", "other paths"])
+    );
+    assert_eq!(run["took"][0]["count"], 500);
+    // With its POSTs, three times, faster.
+    let more = ["--methods", "all", "--scale", "3", "--scale-shift", "200ms", "--speed", "2x"];
+    let (report, counters) = replay(&path, &more);
+    assert_eq!((report.count("started"), served(&counters, "requests")), (3000, 3000));
+    let more = ["--loop", "-n", "1500", "--speed", "10", "--path", "/item/*", "--http", "2-only"];
+    let (report, counters) = replay(&path, &more);
+    assert_eq!((report.count("started"), served(&counters, "requests")), (1500, 1500));
+    assert_eq!(report.0["plan"]["names"], serde_json::json!(["/item/*", "other paths"]));
+}
+
+#[test]
+fn logs_that_cannot_be_replayed_are_refused_before_the_load() {
+    let folder = TempDir::new().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let good = file("good.log", "a - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.0\" 200 2\n");
+    let text = file("text", "hello\nworld\n");
+    let posts = file("posts", "a - - [10/Oct/2000:13:55:36 -0700] \"POST / HTTP/1.0\" 200 2\n");
+    let to = ["--to", "http://127.0.0.1:1"];
+    for (args, says) in [
+        (&[&text[..]][..], "text: its first lines have none of the known formats"),
+        (&[&posts], "posts: no line has a request that is sent"),
+        (&["/no/such/log"], "/no/such/log: No such file"),
+        (&[&good, "--log-format", "combined", "--sample", "10% by page"], "'10% by client'"),
+        (&[&good, "--rate", "5"], "--speed or --scale"),
+        (&["-", "--scale", "2"], "a pipe can be read once only"),
+    ] {
+        let ended = prony(&[&["replay"], args, &to].concat());
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains(says), "{says}: {}", ended.stderr);
+    }
+    let ended = prony(&["replay", &good, "--to", "http://127.0.0.1:1/path"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.contains("the paths are those of the log"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_replay_in_virtual_time_is_repeatable() {
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("access.log");
+    fs::write(&path, log(&bursty(500, 300.0))).expect("written");
+    let log = path.to_str().expect("UTF-8");
+    let run = |seed: &str, format: &str| {
+        let line = ["replay", log, "--log-format", FORMAT, "--bad-lines", "2%", "--to", "http://h"];
+        let more = ["--simulate", seed, "--format", format, "--accept-invalid"];
+        let ended = prony(&[&line[..], &more].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        ended.stdout
+    };
+    assert!(run("7", "json") == run("7", "json"));
+    let text = run("7", "text");
+    for part in [
+        "the arrivals of a log",
+        "requests    450 in ",
+        "GET /item/*",
+        "log p50",
+        "505 lines, 450 requests, 50 with other",
+        "methods, 5 bad",
+        "line 52, as ",
+        "dispersion  log / replay, in windows of 1 ms ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// The index of dispersion of arrivals, in windows of 10 ms and of 100 ms.
+fn indices(times: &[u64]) -> [f64; 2] {
+    let mut dispersion = Dispersion::default();
+    times.iter().for_each(|at| dispersion.add(*at));
+    let all = dispersion.indices(times.last().copied().unwrap_or(0));
+    [all[1], all[2]].map(|index| index.expect("enough windows"))
+}
+
+/// P6, P7 for logs: the arrivals at the server are those of the log, at 50,000/s.
+#[test]
+fn arrivals_at_the_server_are_as_bursty_as_the_log() {
+    let _alone = alone();
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("access.log");
+    // A debug build, or a machine with other work, gets a log that it can keep up with.
+    let rate = if slow() { 50_000.0 } else { 5_000.0 };
+    let mut times = bursty((rate * 3.0) as usize, rate);
+    fs::write(&path, log(&times)).expect("written");
+    // Those of POSTs are left out.
+    times = times.chunks(10).flat_map(|ten| &ten[..9]).copied().collect();
+    let of_log = indices(&times);
+    assert!(of_log[1] > 5.0, "bursts: {of_log:?}");
+    let file = folder.path().join("arrivals");
+    let log = path.to_str().expect("UTF-8");
+    once_of_three(|| {
+        let server = Serve::start(&["--record-arrivals", file.to_str().expect("UTF-8")]);
+        let line = ["replay", log, "--log-format", FORMAT, "--accept-invalid", "--json"];
+        let more = ["--bad-lines", "2%", "-c", "200", "--to", &server.url("")];
+        let ended = prony(&[&line[..], &more].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let (report, counters) = (ended.report(), server.stop());
+        let all = times.len() as u64;
+        assert_eq!((report.count("started"), served(&counters, "requests")), (all, all));
+        assert_eq!(report.0["run"]["replay"]["read_late"], 0);
+        let text = fs::read_to_string(&file).expect("the arrivals");
+        let seconds = text.lines().map(|line| line.parse::<f64>().expect("a number"));
+        let mut arrived: Vec<u64> = seconds.map(|s| (s * 1e9) as u64).collect();
+        arrived.sort_unstable();
+        assert_eq!(arrived.len(), times.len());
+        // The server counts from its own start.
+        let mut ahead: Vec<u64> = arrived.iter().zip(&times).map(|(a, t)| a - t).collect();
+        ahead.sort_unstable();
+        let origin = ahead[ahead.len() / 2];
+        let arrived: Vec<u64> = arrived.iter().map(|at| at.saturating_sub(origin)).collect();
+        for (found, expected) in indices(&arrived).into_iter().zip(of_log) {
+            assert!((found / expected - 1.0).abs() < 0.05, "{found}, in the log {expected}");
+        }
+    });
+}
+
+/// A log of 10 GB (with `SLOW=1`; else 200 MB), which is never stored, in constant memory.
+#[test]
+fn memory_does_not_depend_on_the_length_of_the_log() {
+    let _alone = alone();
+    let server = Serve::start(&[]);
+    let bytes: u64 = if slow() { 10_000_000_000 } else { 200_000_000 };
+    let to = server.url("");
+    let line = ["replay", "-", "--log-format", "$remote_addr [$msec] \"$request\" $status"];
+    let more = ["--to", &to, "--sample", "0.1%", "--speed", "20x", "--order-window", "1s"];
+    let end = ["--accept-invalid", "--json", "-c", "50"];
+    let mut child = command(&[&line[..], &more, &end].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut pipe = child.stdin.take().expect("a pipe");
+    let status = format!("/proc/{}/status", child.id());
+    let writer = thread::spawn(move || {
+        let (mut written, mut i, mut most) = (0, 0_u64, 0_u64);
+        let mut text = String::new();
+        while written < bytes {
+            text.clear();
+            for _ in 0..10_000 {
+                let (s, us) = (1_700_000_000 + i / 100_000, i % 100_000 * 10);
+                let line = "10.0.0.1 [";
+                writeln!(
+                    text,
+                    "{line}{s}.{us:06}] \"GET /item/{i}?with=a&long=query&of=it HTTP/1.1\" 200"
+                )
+                .expect("text");
+                i += 1;
+            }
+            pipe.write_all(text.as_bytes()).expect("it reads");
+            written += text.len() as u64;
+            let status = fs::read_to_string(&status).expect("it runs");
+            let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kb = peak.and_then(|peak| peak.trim().split(' ').next()?.parse().ok());
+            most = most.max(kb.unwrap_or(0));
+        }
+        (i, most)
+    });
+    let output = child.wait_with_output().expect("it ends");
+    let (lines, peak_kb) = writer.join().expect("written");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = Report(serde_json::from_slice(&output.stdout).expect("JSON"));
+    assert_eq!(report.0["run"]["replay"]["logs"][0]["lines"], lines);
+    let started = report.count("started") as f64;
+    let expected = lines as f64 / 1000.0;
+    assert!((started - expected).abs() < 5.0 * expected.sqrt(), "{started} of {expected}");
+    assert_eq!(served(&server.stop(), "requests"), report.count("started"));
+    assert!(peak_kb < 150_000, "{peak_kb} kB");
+}
