@@ -32,8 +32,8 @@ pub struct Patterns {
 /// A place in a path: what may stand in it.
 #[derive(Clone, Debug, Default)]
 struct Matcher {
-    literal: BTreeMap<Box<[u8]>, Matcher>,
-    any: Option<Box<Matcher>>,
+    literal: BTreeMap<Box<[u8]>, Self>,
+    any: Option<Box<Self>>,
     /// The call of each method whose path ends here.
     calls: [Option<u32>; METHODS.len()],
     /// The same for paths that go on.
@@ -43,7 +43,7 @@ struct Matcher {
 /// A place in the paths of a log: what stands in it, and how often.
 #[derive(Debug, Default)]
 struct Node {
-    children: BTreeMap<Vec<u8>, Node>,
+    children: BTreeMap<Vec<u8>, Self>,
     all: u64,
     ends: [u64; METHODS.len()],
 }

@@ -114,7 +114,7 @@ impl Lap {
             }
             // The first request follows the last at a mean distance.
             let gap = self.last / (self.count.max(2) - 1);
-            self.period.get_or_insert((self.last + gap).max(1));
+            self.period.get_or_insert_with(|| (self.last + gap).max(1));
             self.facts.get_or_insert_with(|| self.log.facts());
             if !repeats || self.count == 0 {
                 return Ok(None);

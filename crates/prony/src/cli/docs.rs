@@ -14,16 +14,25 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md")
 fn tables() -> String {
     let mut command = Cli::command();
     command.build();
-    let mut text = table("prony URL...", &command);
+    let of_load = table("prony URL...", &command, "");
+    let mut text = of_load.clone();
     for sub in command.get_subcommands().filter(|c| c.get_name() != "load") {
-        text += &table(&format!("prony {}", sub.get_name()), sub);
+        let shared = if sub.get_name() == "replay" { &of_load[..] } else { "" };
+        text += &table(&format!("prony {}", sub.get_name()), sub, shared);
     }
     text
 }
 
-fn table(title: &str, command: &Command) -> String {
+/// The tables of a command. Rows that are in `shared` are only named.
+fn table(title: &str, command: &Command, shared: &str) -> String {
     let mut text = format!("\n## `{title}`\n\n{}.\n", command.get_about().unwrap_or_default());
-    let args: Vec<_> = command.get_arguments().filter(|a| !a.is_hide_set()).collect();
+    let args = command.get_arguments().filter(|a| !a.is_hide_set());
+    let (same, args): (Vec<_>, Vec<_>) =
+        args.partition(|arg| !shared.is_empty() && shared.contains(&row(arg)));
+    if !same.is_empty() {
+        let names: Vec<String> = same.into_iter().map(name).collect();
+        let _ = writeln!(text, "\nAs of `prony URL...`: {}.", names.join(", "));
+    }
     let mut headings: Vec<Option<&str>> = Vec::new();
     for arg in &args {
         if !headings.contains(&arg.get_help_heading()) {

@@ -117,7 +117,7 @@ pub struct ReplayArgs {
 
 /// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-const REFUSED: [&str; 39] = [
+const REFUSED: [&str; 42] = [
     "rate",
     "arrivals",
     "think",
@@ -153,10 +153,13 @@ const REFUSED: [&str; 39] = [
     "messages_count",
     "messages_time",
     "messages_arrivals",
+    "messages_reply",
+    "expect_grpc",
     "stream",
     "content_pointer",
     "stream_events",
     "stream_time",
+    "until_event",
 ];
 
 /// Hides an option that a replay refuses, and describes the logs.
@@ -170,7 +173,6 @@ pub(super) fn adapt(arg: Arg) -> Arg {
                  Several are the parts of one, or those of several servers: their requests are put \
                  in the order of their times.",
             ),
-        "until_event" => arg.hide(true),
         id if REFUSED.contains(&id) => arg.hide(true),
         _ => arg,
     }

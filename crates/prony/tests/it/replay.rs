@@ -203,10 +203,12 @@ fn arrivals_at_the_server_are_as_bursty_as_the_log() {
         arrived.sort_unstable();
         assert_eq!(arrived.len(), times.len());
         // The server counts from its own start.
-        let mut ahead: Vec<u64> = arrived.iter().zip(&times).map(|(a, t)| a - t).collect();
+        let mut ahead: Vec<i64> =
+            arrived.iter().zip(&times).map(|(a, t)| *a as i64 - *t as i64).collect();
         ahead.sort_unstable();
         let origin = ahead[ahead.len() / 2];
-        let arrived: Vec<u64> = arrived.iter().map(|at| at.saturating_sub(origin)).collect();
+        let arrived: Vec<u64> =
+            arrived.iter().map(|at| at.saturating_add_signed(-origin)).collect();
         for (found, expected) in indices(&arrived).into_iter().zip(of_log) {
             assert!((found / expected - 1.0).abs() < 0.05, "{found}, in the log {expected}");
         }

@@ -293,6 +293,8 @@ fn replayed() -> Summary {
         copies: 3,
         sample: Some("10%".to_owned()),
         burstiness: vec![Burstiness { logged: Some(1.5), ..Burstiness::default() }],
+        by: Some("client".to_owned()),
+        held: took.clone(),
         took: vec![took],
         failed: Some("it ended".to_owned()),
         ..Replayed::default()

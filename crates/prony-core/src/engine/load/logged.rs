@@ -84,10 +84,12 @@ impl Logged {
         let since = |at: Span| Some(self.start + at).filter(|&at| at < self.before);
         match feed.next(&mut self.entry, now.since(self.start)) {
             Fed::Entry => self.due = since(self.entry.at),
-            Fed::Later(until) => match since(until) {
-                Some(until) => return self.ask = until.max(now + AGAIN),
-                None => {}
-            },
+            Fed::Later(until) => {
+                if let Some(until) = since(until) {
+                    self.ask = until.max(now + AGAIN);
+                    return;
+                }
+            }
             Fed::Ended => {}
         }
         self.is_over = self.due.is_none();
@@ -106,7 +108,7 @@ impl Logged {
     /// When the next request is due, or the feed is to be asked for it.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.due.or((!self.is_over).then_some(self.ask))
+        self.due.or_else(|| (!self.is_over).then_some(self.ask))
     }
 
     /// The next request, if it is due. If it starts, its path is exchanged for `path`, whose memory
