@@ -26,27 +26,29 @@ fn tables() -> String {
 /// The tables of a command. Rows that are in `shared` are only named.
 fn table(title: &str, command: &Command, shared: &str) -> String {
     let mut text = format!("\n## `{title}`\n\n{}.\n", command.get_about().unwrap_or_default());
-    let args = command.get_arguments().filter(|a| !a.is_hide_set());
-    let (same, args): (Vec<_>, Vec<_>) =
-        args.partition(|arg| !shared.is_empty() && shared.contains(&row(arg)));
-    if !same.is_empty() {
-        let names: Vec<String> = same.into_iter().map(name).collect();
-        let _ = writeln!(text, "\nAs of `prony URL...`: {}.", names.join(", "));
-    }
+    let args: Vec<_> = command.get_arguments().filter(|a| !a.is_hide_set()).collect();
     let mut headings: Vec<Option<&str>> = Vec::new();
     for arg in &args {
         if !headings.contains(&arg.get_help_heading()) {
             headings.push(arg.get_help_heading());
         }
     }
+    let (mut same, mut tables) = (Vec::new(), String::new());
     for heading in headings {
-        let name = heading.unwrap_or("other");
-        let _ = write!(text, "\n| {} | meaning | default |\n|---|---|---|\n", name.to_lowercase());
-        for arg in args.iter().filter(|a| a.get_help_heading() == heading) {
-            text += &row(arg);
+        let args = args.iter().filter(|a| a.get_help_heading() == heading);
+        let (as_of_load, own): (Vec<_>, Vec<_>) =
+            args.partition(|arg| !shared.is_empty() && shared.contains(&row(arg)));
+        same.extend(as_of_load.into_iter().map(|arg| name(arg)));
+        if !own.is_empty() {
+            let name = heading.unwrap_or("other").to_lowercase();
+            let _ = write!(tables, "\n| {name} | meaning | default |\n|---|---|---|\n");
+            tables.extend(own.into_iter().map(|arg| row(arg)));
         }
     }
-    text
+    if !same.is_empty() {
+        let _ = writeln!(text, "\nAs of `prony URL...`: {}.", same.join(", "));
+    }
+    text + &tables
 }
 
 fn row(arg: &Arg) -> String {
