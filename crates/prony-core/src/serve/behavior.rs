@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::events::EventBehavior;
 use super::latency::Latency;
+use super::ws::SocketBehavior;
 use crate::rng;
 use crate::units::Span;
 
@@ -34,6 +35,8 @@ pub struct ServerBehavior {
     pub statuses: StatusMix,
     /// Default replies are streams of server-sent events.
     pub sse: Option<EventBehavior>,
+    /// What happens on connections of WebSocket; `None`: handshakes are usual requests.
+    pub ws: Option<SocketBehavior>,
     /// Whether bodies are sent in chunks (to HTTP/1.1 clients).
     pub chunked: bool,
     /// After how many requests the server closes a connection.
@@ -80,6 +83,7 @@ impl Default for ServerBehavior {
             size: 128,
             statuses: StatusMix::default(),
             sse: None,
+            ws: None,
             chunked: false,
             close_after: None,
             idle_close: None,
@@ -484,7 +488,7 @@ macro_rules! serialized_as_text {
     )*};
 }
 
-serialized_as_text!(Latency, EventBehavior, Change, Stalls, StatusMix, CloseAfter);
+serialized_as_text!(Latency, EventBehavior, SocketBehavior, Change, Stalls, StatusMix, CloseAfter);
 
 /// The error for a malformed text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

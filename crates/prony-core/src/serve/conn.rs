@@ -7,6 +7,7 @@ use super::h2::Session;
 use super::reply::{After, PIECE, Reply, Rest};
 use super::request::{Head, Reader};
 use super::served::Served;
+use super::ws::Socket;
 use crate::grpc::Status;
 use crate::units::{ConnId, Nanos};
 
@@ -19,6 +20,8 @@ pub(super) struct Conn {
     pub(super) is_new: bool,
     /// The streams, if it speaks HTTP/2.
     pub(super) h2: Option<Box<Session>>,
+    /// The state of WebSocket, if it speaks that.
+    pub(super) ws: Option<Box<Socket>>,
     /// The parser's state, and the incomplete head or line that it left.
     pub(super) reader: Reader,
     pub(super) stash: Vec<u8>,
@@ -80,6 +83,10 @@ pub(super) enum Answer {
     Events(Box<Events>),
     /// `100 Continue`, before the final reply.
     Continue,
+    /// These bytes of WebSocket: the reply to a handshake, or a frame.
+    Bytes(Vec<u8>, Counted),
+    /// A close of the connection after them.
+    Leave,
     /// A reset of the connection.
     Reset,
     /// A reset of the stream.
@@ -92,10 +99,10 @@ impl Answer {
     /// Whether further requests are read after this one.
     pub(super) fn keeps_open(&self) -> bool {
         match self {
-            Self::Plain | Self::Continue | Self::StreamReset => true,
+            Self::Plain | Self::Continue | Self::StreamReset | Self::Bytes(..) => true,
             Self::Reply(reply) => reply.after == After::Open,
             Self::Events(events) => events.after == After::Open,
-            Self::Reset | Self::Close => false,
+            Self::Reset | Self::Close | Self::Leave => false,
         }
     }
 }
@@ -189,7 +196,12 @@ impl Conn {
 
     /// Queue the answer to a request; return its number, for `ready`.
     pub(super) fn push(&mut self, answer: Answer) -> u64 {
-        self.outstanding += u32::from(!matches!(answer, Answer::Continue));
+        let is_part = match answer {
+            Answer::Bytes(_, counted) => !matches!(counted, Counted::Reply(_)),
+            Answer::Continue | Answer::Leave => true,
+            _ => false,
+        };
+        self.outstanding += u32::from(!is_part);
         // The head of a stream does not wait for its first event.
         let is_ready = matches!(answer, Answer::Events(_));
         self.queue.push_back(Pending { is_ready, answer });
@@ -246,6 +258,10 @@ pub(super) enum Counted {
     Reply(u16),
     Truncated,
     Continue,
+    /// A message of WebSocket.
+    Message,
+    /// Another frame of WebSocket.
+    Nothing,
     StreamReset,
     /// A call of gRPC, with this status.
     Call(Status),
@@ -305,6 +321,11 @@ impl Out {
                     served.continues += 1;
                     continue;
                 }
+                Counted::Message => {
+                    served.socket_messages_sent += 1;
+                    continue;
+                }
+                Counted::Nothing => continue,
             }
             answered += 1;
         }

@@ -21,6 +21,7 @@ mod station;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod ws;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -33,6 +34,7 @@ pub use grpc::DESCRIPTORS;
 pub use latency::Latency;
 pub use request::HEAD_LIMIT;
 pub use served::Served;
+pub use ws::SocketBehavior;
 
 use crate::fault::Fault;
 use crate::http2::PREFACE;
@@ -78,6 +80,8 @@ pub struct Serve {
     alarms: BinaryHeap<Reverse<(Nanos, ConnId, h2::Alarm)>>,
     /// Connections of HTTP/2 that have something to send, when the freeze is over.
     frozen: Vec<ConnId>,
+    /// When connections of WebSocket get the next message that is pushed.
+    pushes: BinaryHeap<Reverse<(Nanos, ConnId)>>,
     /// Unused buffers, to be reused.
     outs: Vec<Out>,
     stashes: Vec<Vec<u8>>,
@@ -117,6 +121,7 @@ impl Serve {
             load: Vec::new(),
             alarms: BinaryHeap::new(),
             frozen: Vec::new(),
+            pushes: BinaryHeap::new(),
             outs: Vec::new(),
             stashes: Vec::new(),
             behavior,
@@ -153,7 +158,8 @@ impl Serve {
             && behavior.reset == Share::NEVER
             && behavior.truncate == Share::NEVER
             && behavior.close_after.is_none()
-            && behavior.sse.is_none();
+            && behavior.sse.is_none()
+            && behavior.ws.is_none();
         if !is_plain {
             return;
         }
@@ -217,6 +223,9 @@ impl Serve {
                 c.surplus |= used < data.len();
                 return data.len();
             }
+            if c.ws.is_some() {
+                return used + self.read_socket(id, &data[used..], now);
+            }
             let rest = &data[used..];
             if self.plain_len > 0
                 && c.reader.is_between()
@@ -238,6 +247,9 @@ impl Serve {
                         self.plain_head.clear();
                         self.plain_head.extend_from_slice(&rest[..n]);
                         self.plain_request(id, now);
+                        continue;
+                    }
+                    if self.behavior.ws.is_some() && self.upgrades(id, head, &rest[..n], now) {
                         continue;
                     }
                     if head.wants_continue {
@@ -529,6 +541,7 @@ impl Machine for Serve {
         self.advance(now);
         self.expire_timers(now);
         self.sound_alarms(now);
+        self.push_messages(now);
     }
 
     /// `Drain` closes idle connections and answers outstanding requests before it closes the
@@ -569,7 +582,9 @@ impl Machine for Serve {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
         let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
         let thaw = self.held.filter(|_| !self.frozen.is_empty());
-        let next = [self.station.deadline(), timer, alarm, thaw].into_iter().flatten().min()?;
+        let push = self.pushes.peek().map(|Reverse((at, _))| *at);
+        let next =
+            [self.station.deadline(), timer, alarm, thaw, push].into_iter().flatten().min()?;
         Some(self.held.map_or(next, |end| next.max(end)))
     }
 }

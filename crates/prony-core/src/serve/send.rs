@@ -160,7 +160,11 @@ impl Serve {
                     }
                 }
                 Some(Answer::Continue) => out.write_continue(),
-                Some(Answer::Close) => c.then = Then::Close,
+                Some(Answer::Bytes(bytes, counted)) => {
+                    out.bytes().extend_from_slice(&bytes);
+                    out.count(counted);
+                }
+                Some(Answer::Close | Answer::Leave) => c.then = Then::Close,
                 Some(Answer::Reset | Answer::StreamReset) => c.then = Then::Reset,
             }
         }

@@ -70,7 +70,7 @@ pub struct Served {
     pub ignored: u64,
     /// GOAWAY frames sent.
     pub goaways: u64,
-    /// Connections that were closed because the client broke the rules of HTTP/2.
+    /// Connections that were closed because the client broke the rules of HTTP/2 or of WebSocket.
     pub violations: u64,
     /// Those requests that are calls of gRPC. They are counted when they start.
     pub calls: u64,
@@ -80,6 +80,12 @@ pub struct Served {
     pub messages_sent: u64,
     /// Server-sent events written, without those that were cut.
     pub events: u64,
+    /// Connections that changed to WebSocket.
+    pub sockets: u64,
+    /// Complete messages of WebSocket received.
+    pub socket_messages_received: u64,
+    /// Messages of WebSocket sent.
+    pub socket_messages_sent: u64,
     /// The calls that have ended with a status, by its name.
     pub grpc_statuses: BTreeMap<String, u64>,
 }
@@ -142,13 +148,14 @@ impl Served {
 
     /// All fields but the statuses of gRPC. The pattern is exhaustive, so that a new field cannot
     /// be forgotten.
-    fn counters_mut(&mut self) -> ([&mut u64; 31], &mut BTreeMap<u16, u64>) {
+    fn counters_mut(&mut self) -> ([&mut u64; 34], &mut BTreeMap<u16, u64>) {
         counters!(self;
             connections, open, open_max, requests, bad_requests, cut_requests, replies,
             truncated, resets, unanswered, outstanding, continues, idle_closes, bytes_in,
             bytes_out, in_server_max, frozen, h2_connections, h2_requests, streams, cancelled,
             stream_resets, refused, malformed, ignored, goaways, violations, calls,
-            messages_received, messages_sent, events
+            messages_received, messages_sent, events, sockets, socket_messages_received,
+            socket_messages_sent
         )
     }
 }
@@ -184,7 +191,7 @@ impl fmt::Display for Served {
         line("  cancelled", self.cancelled)?;
         line("  ignored", self.ignored)?;
         line("GOAWAY frames", self.goaways)?;
-        line("violations of HTTP/2", self.violations)?;
+        line("violations by clients", self.violations)?;
         line("calls of gRPC", self.calls)?;
         for (status, &n) in &self.grpc_statuses {
             line(&format!("  {status}"), n)?;
@@ -193,6 +200,11 @@ impl fmt::Display for Served {
         line("  messages sent", self.messages_sent)?;
         if self.events > 0 {
             line("events", self.events)?;
+        }
+        if self.sockets > 0 {
+            line("connections of WebSocket", self.sockets)?;
+            line("  messages received", self.socket_messages_received)?;
+            line("  messages sent", self.socket_messages_sent)?;
         }
         line("unanswered", self.unanswered)?;
         line("outstanding", self.outstanding)?;

@@ -417,7 +417,9 @@ impl Serve {
     /// Close a connection of HTTP/2 in an orderly way, after the open streams. Returns whether it
     /// is one.
     pub(super) fn leave(&mut self, id: ConnId, now: Nanos) -> bool {
-        let Some(session) = self.conn(id).and_then(|c| c.h2.as_deref_mut()) else { return false };
+        let Some(session) = self.conn(id).and_then(|c| c.h2.as_deref_mut()) else {
+            return self.leave_socket(id, now);
+        };
         session.leave();
         session.stop_calls();
         self.resume_calls(id, now);

@@ -1,0 +1,326 @@
+//! Connections of WebSocket: the handshake, and messages that are echoed or pushed.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::io::Write as _;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::behavior::BehaviorError;
+use super::conn::{Answer, Counted};
+use super::latency::Latency;
+use super::request::{Head, Refusal};
+use super::station::Ticket;
+use super::{Draw, Serve};
+use crate::rng::{self, Stream};
+use crate::units::{ConnId, Nanos, Span};
+use crate::websocket::{
+    Close, CloseCode, Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, RequestFields, Role,
+};
+
+/// What the server does on connections of WebSocket.
+///
+/// As text: `echo` returns each message, after the service time of a request. `push:50` (per
+/// second) or `push:exp:20ms` (a distribution of the time between messages, as of [`Latency`])
+/// sends messages that begin with their number, from 1; those of the client are read and ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SocketBehavior {
+    /// Return each message.
+    Echo,
+    /// Send messages, with these times between them.
+    Push(Latency),
+}
+
+const FORM: &str = "echo, push:50 (messages per second) or push:exp:20ms";
+
+impl FromStr for SocketBehavior {
+    type Err = BehaviorError;
+
+    fn from_str(text: &str) -> Result<Self, BehaviorError> {
+        let fail = |why: &'static str| BehaviorError {
+            what: "behavior of WebSocket",
+            given: text.to_owned(),
+            why: why.into(),
+            form: FORM,
+        };
+        if text == "echo" {
+            return Ok(Self::Echo);
+        }
+        let Some(("push", times)) = text.split_once(':') else {
+            return Err(fail("it is neither echo nor push"));
+        };
+        let gap = match times.trim_end_matches("/s").parse::<f64>() {
+            Ok(rate) if (1e-3..=1e6).contains(&rate) => {
+                Latency::Fixed(Span::from_secs_f64(1.0 / rate))
+            }
+            Ok(_) => return Err(fail("the rate must be 0.001 to 1,000,000 per second")),
+            Err(_) => times.parse()?,
+        };
+        match gap {
+            Latency::None | Latency::Fixed(Span::ZERO) => {
+                Err(fail("there must be time between messages"))
+            }
+            gap => Ok(Self::Push(gap)),
+        }
+    }
+}
+
+impl fmt::Display for SocketBehavior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Echo => f.write_str("echo"),
+            Self::Push(gap) => write!(f, "push:{gap}"),
+        }
+    }
+}
+
+/// The state of a connection.
+#[derive(Debug)]
+pub(super) struct Socket {
+    reader: Reader,
+    /// The message that is being read.
+    message: Vec<u8>,
+    kind: Kind,
+    /// The number of the handshake's request.
+    number: u64,
+    /// Complete messages.
+    received: u64,
+    /// Messages that were pushed.
+    pushed: u64,
+}
+
+/// What a connection owes its client.
+enum Owed {
+    Message,
+    Pong([u8; 125], usize),
+    Close(Vec<u8>),
+}
+
+/// The frame of a server.
+fn frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(payload.len() + 10);
+    Frame { opcode, is_final: true, mask: None }.write(payload, &mut bytes);
+    bytes
+}
+
+fn close_frame(code: CloseCode) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    code.write(None, &mut bytes);
+    bytes
+}
+
+/// The answer to the head of a request, if it asks for WebSocket: the head of a reply with the
+/// status 101, or why it is refused.
+fn upgrade(head: &[u8]) -> Option<Result<Vec<u8>, ()>> {
+    let mut fields = RequestFields::default();
+    let mut protocol = None;
+    for line in head.split(|&byte| byte == b'\n').skip(1) {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        fields.field(name, value);
+        if name.eq_ignore_ascii_case(b"sec-websocket-protocol") && protocol.is_none() {
+            protocol = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).next();
+        }
+    }
+    if !fields.is_upgrade() {
+        return None;
+    }
+    let Ok(accept) = fields.check() else { return Some(Err(())) };
+    let mut reply = b"HTTP/1.1 101 Switching Protocols\r\nServer: prony\r\nUpgrade: websocket\r\n\
+                      Connection: Upgrade\r\nSec-WebSocket-Accept: "
+        .to_vec();
+    reply.extend_from_slice(&accept);
+    if let Some(protocol) = protocol {
+        reply.extend_from_slice(b"\r\nSec-WebSocket-Protocol: ");
+        reply.extend_from_slice(protocol);
+    }
+    reply.extend_from_slice(b"\r\n\r\n");
+    Some(Ok(reply))
+}
+
+impl Serve {
+    /// If a request without a body asks for WebSocket, answer its handshake. Returns whether it
+    /// does.
+    pub(super) fn upgrades(&mut self, id: ConnId, head: Head, bytes: &[u8], now: Nanos) -> bool {
+        if head.has_body || head.is_head || head.is_http10 || self.slots.is_stopping() {
+            return false;
+        }
+        match upgrade(bytes) {
+            None => return false,
+            Some(Ok(reply)) => self.start_socket(id, reply, now),
+            Some(Err(())) => {
+                let why = "not a handshake of WebSocket, version 13\n";
+                self.refuse(id, Refusal { status: 400, why }, now);
+            }
+        }
+        true
+    }
+
+    /// A request has asked for WebSocket: the connection changes to it.
+    fn start_socket(&mut self, id: ConnId, reply: Vec<u8>, now: Nanos) {
+        let number = self.served.requests;
+        self.count_request(now);
+        self.served.sockets += 1;
+        let c = &mut self.conns[id.slot as usize];
+        c.requests += 1;
+        c.ws = Some(Box::new(Socket {
+            reader: Reader::new(Role::Server, MESSAGE_MAX),
+            message: Vec::new(),
+            kind: Kind::Text,
+            number,
+            received: 0,
+            pushed: 0,
+        }));
+        self.pass(id, Answer::Bytes(reply, Counted::Reply(101)), now);
+        if let Some(SocketBehavior::Push(gap)) = self.behavior.ws {
+            self.schedule_push(id, (number, 1), gap, now);
+        }
+    }
+
+    /// Message `k` of a connection is due after a gap from `now`.
+    fn schedule_push(&mut self, id: ConnId, (number, k): (u64, u64), gap: Latency, now: Nanos) {
+        let draw = |what| rng::keyed(self.seed, Stream::Serve, number, k << 8 | what as u64);
+        let gap = gap.draw(draw(Draw::Latency), draw(Draw::Latency2));
+        self.pushes.push(Reverse((now + gap, id)));
+    }
+
+    /// Send the messages that are due, unless the server is frozen.
+    pub(super) fn push_messages(&mut self, now: Nanos) {
+        let Some(SocketBehavior::Push(gap)) = self.behavior.ws else { return };
+        while self.held.is_none()
+            && let Some(&Reverse((at, id))) = self.pushes.peek()
+            && at <= now
+        {
+            self.pushes.pop();
+            let size = self.behavior.size as usize;
+            let Some(c) = self.conn(id).filter(|c| c.reads) else { continue };
+            let Some(socket) = c.ws.as_deref_mut() else { continue };
+            socket.pushed += 1;
+            let (number, k) = (socket.number, socket.pushed);
+            let mut message = Vec::with_capacity(size.max(20));
+            write!(message, "{k}").expect("a Vec takes all");
+            message.resize(size.max(message.len()), b' ');
+            let bytes = frame(Opcode::Text, &message);
+            self.pass(id, Answer::Bytes(bytes, Counted::Message), now);
+            self.request_transmit(id);
+            self.schedule_push(id, (number, k + 1), gap, at);
+        }
+    }
+
+    /// Read frames. Returns how many bytes were used.
+    pub(super) fn read_socket(&mut self, id: ConnId, data: &[u8], now: Nanos) -> usize {
+        let slot = id.slot as usize;
+        let Some(mut socket) = self.conns[slot].ws.take() else { return data.len() };
+        let Socket { reader, message, kind, received: k, number, .. } = &mut *socket;
+        let number = *number;
+        let result = reader.read(data, |event| match event {
+            Event::Start(start) => {
+                message.clear();
+                *kind = start;
+            }
+            Event::Piece(piece) => message.extend_from_slice(piece),
+            Event::End(_) => {
+                *k += 1;
+                self.socket_owes(id, Owed::Message, (*kind, message), (number, *k), now);
+            }
+            Event::Ping(payload) => {
+                let mut bytes = [0; 125];
+                bytes[..payload.len()].copy_from_slice(payload);
+                let pong = Owed::Pong(bytes, payload.len());
+                self.socket_owes(id, pong, (*kind, message), (number, *k), now);
+            }
+            Event::Pong(_) => {}
+            Event::Close(close) => {
+                let answer = Owed::Close(answer_to(&close));
+                self.socket_owes(id, answer, (*kind, message), (number, *k), now);
+            }
+        });
+        if reader.is_between_messages() && message.capacity() > KEPT {
+            *message = Vec::new();
+        }
+        self.conns[slot].ws = Some(socket);
+        result.unwrap_or_else(|violation| {
+            self.served.violations += 1;
+            self.end_socket(id, close_frame(violation.close_code()), now);
+            data.len()
+        })
+    }
+
+    fn socket_owes(
+        &mut self,
+        id: ConnId,
+        what: Owed,
+        (kind, message): (Kind, &[u8]),
+        (number, k): (u64, u64),
+        now: Nanos,
+    ) {
+        match what {
+            Owed::Message => {
+                self.served.socket_messages_received += 1;
+                if self.behavior.ws != Some(SocketBehavior::Echo) {
+                    return;
+                }
+                let opcode = if kind == Kind::Text { Opcode::Text } else { Opcode::Binary };
+                let answer = Answer::Bytes(frame(opcode, message), Counted::Message);
+                let work = self.service_time(number, k, now);
+                let ticket = Ticket { id, entry: self.conns[id.slot as usize].push(answer) };
+                if self.enter(ticket, work, now) {
+                    self.ready(ticket, now);
+                }
+            }
+            Owed::Pong(bytes, length) => {
+                let pong = frame(Opcode::Pong, &bytes[..length]);
+                self.pass(id, Answer::Bytes(pong, Counted::Nothing), now);
+            }
+            Owed::Close(frame) => self.end_socket(id, frame, now),
+        }
+    }
+
+    /// Send this close frame after what is owed, then close the connection.
+    fn end_socket(&mut self, id: ConnId, frame: Vec<u8>, now: Nanos) {
+        self.conns[id.slot as usize].reads = false;
+        self.pass(id, Answer::Bytes(frame, Counted::Nothing), now);
+        self.pass(id, Answer::Leave, now);
+    }
+
+    /// Close a connection of WebSocket, as the server goes away. Returns whether it is one.
+    pub(super) fn leave_socket(&mut self, id: ConnId, now: Nanos) -> bool {
+        let Some(c) = self.conn(id).filter(|c| c.ws.is_some()) else { return false };
+        if c.reads {
+            self.end_socket(id, close_frame(CloseCode::GOING_AWAY), now);
+            self.request_transmit(id);
+        }
+        true
+    }
+}
+
+/// A connection that has read a longer message keeps no buffer for the next.
+const KEPT: usize = 2 << 10;
+
+fn answer_to(close: &Close<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    close.write_answer(None, &mut bytes);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behaviors_are_read_from_text() {
+        let parse = |text: &str| text.parse::<SocketBehavior>().map_err(|error| error.to_string());
+        assert_eq!(parse("echo"), Ok(SocketBehavior::Echo));
+        let fixed = SocketBehavior::Push(Latency::Fixed(Span::from_millis(20)));
+        assert_eq!((parse("push:50"), parse("push:50/s")), (Ok(fixed), Ok(fixed)));
+        assert_eq!(parse("push:fixed:20ms"), Ok(fixed));
+        assert_eq!(fixed.to_string(), "push:fixed:20ms");
+        let random = SocketBehavior::Push(Latency::Exponential(Span::from_millis(20)));
+        assert_eq!(parse("push:exp:20ms"), Ok(random));
+        for bad in ["", "push", "push:", "push:0", "push:none", "push:fixed:0s", "pull:5"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}
