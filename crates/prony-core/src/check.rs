@@ -3,8 +3,8 @@
 use crate::grpc::Status;
 use crate::http2;
 use crate::plan::{
-    CallSpec, Expect, HttpVersion, Load, Pace, Pick, Plan, SessionKind, Think, TlsSpec,
-    check_version,
+    CallSpec, Expect, HttpVersion, Load, Pace, Pick, Plan, SessionKind, StreamFormat, Think,
+    TlsSpec, check_version,
 };
 use crate::rate::Arrivals;
 use crate::script::Script;
@@ -32,7 +32,7 @@ impl Plan {
         self.check_clients()?;
         self.check_sessions()?;
         self.exchange.as_deref().map_or(Ok(()), |exchange| self.check_exchange(exchange))?;
-        check_expect(&self.expect)?;
+        check_expect(&self.expect, self.highest_status())?;
         Script::new(self).map_err(|error| error.to_string())?;
         self.tls.as_deref().map_or(Ok(()), check_tls)?;
         self.check_stop()
@@ -67,7 +67,7 @@ impl Plan {
         if call.name.is_some_and(|name| name as usize >= self.names.len()) {
             return Err("its name is not in the plan's list of names".into());
         }
-        call.expect.as_deref().map_or(Ok(()), check_expect)
+        call.expect.as_deref().map_or(Ok(()), |expect| check_expect(expect, self.highest_status()))
     }
 
     fn check_clients(&self) -> Result<(), String> {
@@ -193,6 +193,9 @@ impl Plan {
     fn check_messages(&self) -> Result<(), String> {
         let Some(messages) = self.messages.as_deref() else { return Ok(()) };
         messages.check()?;
+        if self.websocket.is_some() {
+            return self.check_length(messages.length(1));
+        }
         let takes = |call: &&CallSpec| call.grpc.as_deref().is_some_and(|grpc| grpc.takes);
         let mut paced = self.calls.iter().filter(takes).peekable();
         if paced.peek().is_none() {
@@ -201,19 +204,38 @@ impl Plan {
             );
         }
         let longest = paced.map(|call| messages.length(call.message_count())).max();
-        match longest.filter(|&length| length >= self.timeout) {
-            Some(length) => Err(format!(
-                "the messages of a call are sent over {length}, and its timeout is {}; use a \
-                 longer timeout (`timeout`), or fewer messages",
-                self.timeout
-            )),
-            None => Ok(()),
+        longest.map_or(Ok(()), |length| self.check_length(length))
+    }
+
+    /// The messages of a call are sent over this time.
+    fn check_length(&self, length: Span) -> Result<(), String> {
+        if length < self.timeout {
+            return Ok(());
         }
+        Err(format!(
+            "the messages of a call are sent over {length}, and its timeout is {}; use a longer \
+             timeout (`timeout`), or fewer messages",
+            self.timeout
+        ))
+    }
+
+    /// The highest status of a reply: those from 1000 are close codes of WebSocket.
+    fn highest_status(&self) -> u16 {
+        if self.websocket.is_some() { 4999 } else { 599 }
     }
 
     fn check_stream(&self) -> Result<(), String> {
         let Some(stream) = self.stream.as_deref() else { return Ok(()) };
         stream.check()?;
+        let is_of_websocket = stream.format == StreamFormat::Messages;
+        if is_of_websocket != self.websocket.is_some() {
+            return Err(match is_of_websocket {
+                true => "only WebSocket has streams of the format messages; use sse, ndjson or \
+                         chunks"
+                    .into(),
+                false => "WebSocket has messages of its own: use the format messages".into(),
+            });
+        }
         if self.exchange.is_some() || self.calls.iter().any(|call| call.grpc.is_some()) {
             return Err("only replies of HTTP are read as streams: gRPC and round trips have \
                         messages of their own"
@@ -239,6 +261,7 @@ impl Plan {
         self.check_http2()?;
         self.check_messages()?;
         self.check_stream()?;
+        self.check_websocket()?;
         if self.requests_per_connection == Some(0) {
             return Err("a connection must carry at least 1 request".into());
         }
@@ -416,14 +439,14 @@ fn check_think(think: Think) -> Result<(), String> {
     }
 }
 
-fn check_expect(expect: &Expect) -> Result<(), String> {
+fn check_expect(expect: &Expect, highest: u16) -> Result<(), String> {
     if expect.statuses.is_empty() {
         return Err("the list of expected statuses is empty".into());
     }
     for &(low, high) in &expect.statuses {
         let is_grpc = low == high && usize::from(high) < Status::COUNT;
-        if !is_grpc && (low > high || low < 100 || high > 599) {
-            return Err(format!("{low}-{high} is not a range of statuses within 100 to 599"));
+        if !is_grpc && (low > high || low < 100 || high > highest) {
+            return Err(format!("{low}-{high} is not a range of statuses within 100 to {highest}"));
         }
     }
     Ok(())

@@ -60,6 +60,12 @@ pub enum Fault {
     FlowControl,
     /// The peer does not speak HTTP/2.
     NotHttp2,
+    /// A reply with the status 101 that does not open a WebSocket connection.
+    BadUpgrade,
+    /// A frame that violates WebSocket.
+    BadWebSocket,
+    /// A text message of WebSocket, or the reason of a close, that is not UTF-8.
+    BadText,
     /// Bytes after the end of the reply, or without a request.
     Surplus,
     /// A reply of gRPC without its status: it has no trailers, or they lack it.
@@ -75,7 +81,7 @@ pub enum Fault {
     BodyMismatch,
     /// A successful reply whose content type is not that of the stream that the plan expects.
     NotAStream,
-    /// A message over 1 MiB in a stream.
+    /// A message over the limit: 1 MiB in the body of a reply of HTTP, 16 MiB of WebSocket.
     MessageTooLong,
     /// A reply without the value that the session extracts from it.
     ExtractMissing,
@@ -126,7 +132,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 45;
+    pub const COUNT: usize = 48;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -156,6 +162,9 @@ impl Fault {
         Self::BadHpack,
         Self::FlowControl,
         Self::NotHttp2,
+        Self::BadUpgrade,
+        Self::BadWebSocket,
+        Self::BadText,
         Self::Surplus,
         Self::NoGrpcStatus,
         Self::BadMessage,
@@ -206,6 +215,9 @@ impl Fault {
             | Self::BadHpack
             | Self::FlowControl
             | Self::NotHttp2
+            | Self::BadUpgrade
+            | Self::BadWebSocket
+            | Self::BadText
             | Self::Surplus
             | Self::NoGrpcStatus
             | Self::BadMessage => FaultClass::Protocol,

@@ -9,8 +9,9 @@ use prony_core::proto::Carrier;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
+use prony_core::proto::ws::Ws;
 use prony_core::record::Tally;
-use prony_core::serve::{Serve, ServerBehavior};
+use prony_core::serve::{Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::WorkerStats;
 use prony_core::units::{Nanos, Span};
 
@@ -33,6 +34,9 @@ pub struct Outcome {
 /// has an exchange.
 pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
     match plan.exchange {
+        None if plan.websocket.is_some() => {
+            load_with_carrier(plan, shares, setup, servers, Ws::new)
+        }
         None if plan.http.is_http2() => load_with_carrier(plan, shares, setup, servers, Http::new),
         None => load_with_carrier(plan, shares, setup, servers, H1::new),
         Some(_) => load_with_carrier(plan, shares, setup, servers, Echo::new),
@@ -99,7 +103,8 @@ pub fn simulate(
         ..Setup::new(Link::with_latency(ONE_WAY), seed)
     };
     let grpc = server.grpc || plan.calls.iter().any(|call| call.grpc.is_some());
-    let mut serve = Serve::new(ServerBehavior { grpc, ..server.clone() }, seed);
+    let ws = server.ws.or_else(|| plan.websocket.is_some().then_some(SocketBehavior::Echo));
+    let mut serve = Serve::new(ServerBehavior { grpc, ws, ..server.clone() }, seed);
     let mut responder = echo::Echo::new(EchoBehavior::default(), Vec::new());
     let target: &mut dyn Machine =
         if plan.exchange.is_some() { &mut responder } else { &mut serve };

@@ -1,4 +1,4 @@
-//! Messages in the body of a reply of HTTP: server-sent events, lines, or chunks. A [`Reader`] gets
+//! Messages in the body of a reply: server-sent events, lines, chunks, or messages of WebSocket. A [`Reader`] gets
 //! the body in any pieces, and finds the same messages in all of them. It keeps no more of a
 //! message than its [`Rules`] need, and allocates nothing once it has seen its longest one.
 
@@ -81,11 +81,6 @@ impl Rules {
         }
     }
 
-    /// Whether the ends of chunks matter.
-    pub fn wants_chunks(&self) -> bool {
-        self.format == StreamFormat::Chunks
-    }
-
     fn keeps_bytes(&self) -> bool {
         self.pointer.is_some() || self.until.is_some()
     }
@@ -116,12 +111,21 @@ impl Reader {
                 self.has_begun |= !piece.is_empty();
                 self.collected.add(rules, piece)
             }
+            // Its reader has a limit.
+            StreamFormat::Messages if !rules.keeps_bytes() => Ok(()),
+            StreamFormat::Messages => self.collected.add(rules, piece),
         }
     }
 
-    /// A chunk has ended.
+    /// A chunk has ended, or a message of WebSocket.
     pub fn chunk_ended(&mut self, rules: &Rules) -> Option<Message> {
-        let is_message = rules.wants_chunks() && std::mem::take(&mut self.has_begun);
+        let has_begun = std::mem::take(&mut self.has_begun);
+        let is_message = match rules.format {
+            StreamFormat::Chunks => has_begun,
+            // An empty message is one, too.
+            StreamFormat::Messages => true,
+            StreamFormat::Sse | StreamFormat::Ndjson => return None,
+        };
         is_message.then(|| self.collected.take(rules))
     }
 
@@ -129,7 +133,7 @@ impl Reader {
     pub fn end(&mut self, rules: &Rules) -> Ending {
         match rules.format {
             StreamFormat::Sse if self.sse.is_inside() => Ending::Incomplete,
-            StreamFormat::Sse => Ending::Clean,
+            StreamFormat::Sse | StreamFormat::Messages => Ending::Clean,
             StreamFormat::Ndjson | StreamFormat::Chunks => {
                 match std::mem::take(&mut self.has_begun) {
                     true => Ending::Message(self.collected.take(rules)),

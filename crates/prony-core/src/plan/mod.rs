@@ -13,6 +13,7 @@ mod shard;
 mod shared;
 mod stream;
 mod tls;
+mod websocket;
 mod wsesslog;
 
 use std::borrow::Cow;
@@ -41,6 +42,7 @@ pub use shared::Shared;
 pub use stream::{StreamFormat, StreamPlan};
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
 pub(crate) use tls::{group_id, suite_id, suite_ids, suite_name};
+pub use websocket::WebSocketPlan;
 pub use wsesslog::{
     Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,
     parse_session_log,
@@ -116,6 +118,9 @@ pub struct Plan {
     /// How bodies are read as streams of messages; `None`: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<Box<StreamPlan>>,
+    /// How requests open connections of WebSocket; `None`: they are requests of HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub websocket: Option<Box<WebSocketPlan>>,
     /// TLS options of the connections to [`Endpoint::Tls`]; `None`: the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsSpec>>,
@@ -468,6 +473,7 @@ impl Plan {
             http2: None,
             messages: None,
             stream: None,
+            websocket: None,
             tls: None,
             seed: 1,
             shard: Shard::WHOLE,

@@ -35,6 +35,8 @@ pub enum StreamFormat {
     Ndjson,
     /// A chunk of the chunked transfer coding, or a DATA frame of HTTP/2.
     Chunks,
+    /// A message of WebSocket.
+    Messages,
 }
 
 impl StreamPlan {

@@ -8,6 +8,7 @@ pub mod h1;
 pub mod h2;
 pub mod http;
 mod out;
+pub mod ws;
 
 use crate::fault::Fault;
 use crate::script::Filled;
@@ -230,7 +231,8 @@ pub trait Sink {
         let _ = (id, name, value);
     }
 
-    /// The head of a reply, before the first piece of a body that is wanted. `has_events`: its
+    /// The head of a reply, before the first piece of a body that is wanted (of WebSocket: as soon
+    /// as it is complete). `has_events`: its
     /// content type is that of server-sent events.
     fn head(&mut self, id: RequestId, status: u16, has_events: bool) {
         let _ = (id, status, has_events);
@@ -297,7 +299,8 @@ fn is_of_events(value: &[u8]) -> bool {
 /// A complete reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The status code, 200 to 599 (or 101); that of gRPC, 0 to 16, if the call is one of gRPC.
+    /// The status code, 200 to 599 (or 101); that of gRPC, 0 to 16, if the call is one of gRPC; the
+    /// close code of WebSocket, 1000 to 4999.
     pub status: u16,
     /// Bytes of status line and headers, interim replies, chunk framing and trailers: everything
     /// that is not body.

@@ -44,6 +44,8 @@ pub enum Stream {
     Replay = 12,
     /// Which requests of a log are sent.
     Sample = 13,
+    /// The keys and masks of WebSocket.
+    Masks = 14,
 }
 
 /// 64 random bits that depend only on the arguments.

@@ -64,6 +64,19 @@ impl Filled {
         self.headers.extend_from_slice(headers);
     }
 
+    /// The same as another one, but with an empty body.
+    pub fn copy_without_body(&mut self, other: &Self) {
+        self.clear();
+        let ends = &other.ends[..other.ends.len().saturating_sub(1)];
+        self.bytes.extend_from_slice(&other.bytes[..ends.last().copied().unwrap_or(0)]);
+        self.ends.extend_from_slice(ends);
+        if !other.ends.is_empty() {
+            self.end_part();
+        }
+        self.headers.extend_from_slice(&other.headers);
+        self.cookies.extend_from_slice(&other.cookies);
+    }
+
     pub(super) fn clear(&mut self) {
         self.headers.clear();
         self.bytes.clear();
@@ -114,5 +127,17 @@ mod tests {
         filled.set(b"/", b"", b"");
         assert_eq!((filled.path(), filled.body()), (Some(&b"/"[..]), Some(&b""[..])));
         assert!(filled.headers().is_empty());
+    }
+
+    #[test]
+    fn copies_have_everything_but_the_body() {
+        let (mut filled, mut copy) = (Filled::default(), Filled::default());
+        copy.copy_without_body(&filled);
+        assert_eq!((copy.path(), copy.body()), (None, None));
+        filled.set(b"/a", b"X-One: 1\r\n", b"body");
+        filled.cookies.extend_from_slice(b"a=b");
+        copy.copy_without_body(&filled);
+        assert_eq!((copy.path(), copy.body()), (Some(&b"/a"[..]), Some(&b""[..])));
+        assert_eq!((copy.headers(), copy.cookies()), (filled.headers(), &b"a=b"[..]));
     }
 }

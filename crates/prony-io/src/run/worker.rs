@@ -12,6 +12,7 @@ use prony_core::proto;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
+use prony_core::proto::ws::Ws;
 use prony_core::record::Tally;
 use prony_core::summary::{CpuPressure, WorkerStats};
 use prony_core::target::{Carrier, Endpoint};
@@ -93,6 +94,7 @@ pub fn run(
     on_progress: &mut dyn FnMut(&Live),
 ) -> Result<Outcome, SetupError> {
     match plan.exchange {
+        None if plan.websocket.is_some() => run_over(plan, options, control, on_progress, &Ws::new),
         None if plan.http.is_http2() => run_over(plan, options, control, on_progress, &Http::new),
         None => run_over(plan, options, control, on_progress, &H1::new),
         Some(_) => run_over(plan, options, control, on_progress, &Echo::new),

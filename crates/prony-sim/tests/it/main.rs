@@ -33,4 +33,5 @@ mod thresholds;
 mod tls;
 mod truth;
 mod verdicts;
+mod websocket;
 mod world;

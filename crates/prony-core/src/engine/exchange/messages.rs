@@ -41,7 +41,7 @@ pub(super) struct Stream {
     /// Its intended start.
     pub(super) intended: Nanos,
     call: u32,
-    times: Option<Times>,
+    pub(super) times: Option<Times>,
     pub(super) ledger: Ledger,
     /// What was read of its body, if bodies are read as streams.
     pub(super) body: Option<Box<StreamBody>>,
@@ -191,6 +191,10 @@ impl Messages {
 
 impl Call {
     fn new(spec: &CallSpec, plan: &Plan) -> Self {
+        if plan.websocket.is_some() {
+            let (is_paced, matches) = (plan.messages.is_some(), plan.awaits_echoes());
+            return Self { is_paced, matches, messages: 1 };
+        }
         let (takes, streams, has_token) = match spec.grpc.as_deref() {
             Some(grpc) => (grpc.takes, grpc.streams, grpc.token.is_some()),
             None => (false, false, false),

@@ -83,7 +83,10 @@ impl Messages {
         let Some(reading) = self.reading.as_deref_mut() else { return After::Nothing };
         let stream = &mut self.streams[id.slot as usize];
         (stream.id, stream.intended) = (id, intended);
-        stream.ledger.clear();
+        // Messages with a schedule were started before.
+        if stream.times.is_none() {
+            stream.ledger.clear();
+        }
         let body = stream.body.get_or_insert_default();
         let mut reader = std::mem::take(&mut body.reader);
         reader.clear();

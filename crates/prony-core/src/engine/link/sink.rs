@@ -149,7 +149,7 @@ impl proto::Sink for Sink<'_> {
     fn head(&mut self, id: RequestId, status: u16, has_events: bool) {
         let intended = self.exchanges[id].intended();
         if let Some(messages) = self.exchanges.messages.as_deref_mut()
-            && (200..=299).contains(&status)
+            && matches!(status, 101 | 200..=299)
         {
             let begun = messages.begin_stream(id, intended, has_events, self.recorder);
             self.follow(id, begun);

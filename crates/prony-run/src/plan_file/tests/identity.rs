@@ -372,6 +372,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             http,
             http2: http2.filter(|_| http.is_http2()),
             messages: None,
+            websocket: None,
             stream: stream.filter(|s| s.check().is_ok() && s.time.is_none_or(|t| t < timeout)),
             tls,
             seed,

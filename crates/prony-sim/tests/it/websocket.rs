@@ -1,0 +1,226 @@
+//! WebSocket against prony's target server: times by arithmetic, freezes, a known distribution,
+//! counters of both sides.
+
+use prony_core::plan::{
+    Expect, MessageArrivals, MessagePlan, MessageReply, Plan, StreamFormat, StreamPlan, Think,
+    WebSocketPlan,
+};
+use prony_core::record::Tally;
+use prony_core::schedule::Arrivals;
+use prony_core::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior, Stall, Stalls};
+use prony_core::units::Span;
+use prony_sim::link::Link;
+use prony_sim::load;
+use prony_sim::rng::Rng;
+use prony_sim::world::Setup;
+
+use crate::faults::random_setup;
+use crate::plans::{Seed, assert_invariants, closed, ms, open};
+
+fn schedule(rate: f64, count: u64) -> MessagePlan {
+    let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
+    MessagePlan { rate, arrivals, count: Some(count), time: None, reply }
+}
+
+fn websocket(mut plan: Plan, messages: Option<MessagePlan>, stream: Option<StreamPlan>) -> Plan {
+    let mut calls = plan.calls.to_vec();
+    for call in &mut calls {
+        call.body = b"a message of 64 bytes, or almost".to_vec();
+    }
+    plan.calls = calls.into();
+    let plan = Plan {
+        websocket: Some(Box::new(WebSocketPlan::default())),
+        messages: messages.map(Box::new),
+        stream: stream.map(Box::new),
+        expect: Expect { statuses: vec![(1000, 1000)], ..Expect::default() },
+        requests_per_connection: Some(1),
+        timeout: Span::from_secs(600),
+        ..plan
+    };
+    plan.check().expect("a valid plan");
+    plan
+}
+
+fn echo(latency: Latency) -> ServerBehavior {
+    ServerBehavior { latency, ws: Some(SocketBehavior::Echo), ..ServerBehavior::default() }
+}
+
+fn run(plan: &Plan, link: Link, behavior: ServerBehavior) -> (Tally, Served) {
+    let mut serve = Serve::new(behavior, 5);
+    let outcome = load(plan, 1, &Setup::new(link, 5), &mut [&mut serve]);
+    assert_invariants(&outcome, "websocket");
+    assert_eq!(serve.served().violations, 0);
+    (outcome.main(), serve.served().clone())
+}
+
+/// One connection per 100 ms, each with 50 messages at 200 per second. A round trip takes 1 ms, a
+/// service 2 ms; the connect and the handshake take 1 ms each.
+#[test]
+fn times_of_messages_are_those_of_arithmetic() {
+    let plan = websocket(open(10.0, Arrivals::Fixed, 20), Some(schedule(200.0, 50)), None);
+    let link = Link::with_latency(Span::from_micros(500));
+    let (t, served) = run(&plan, link, echo(Latency::Fixed(ms(2))));
+    assert_eq!((t.replies, t.failed, t.connects), (20, 0, 20), "{:?}", t.faults);
+    assert_eq!(t.statuses.iter().collect::<Vec<_>>(), [(&1000, &20)]);
+    let counts = *t.stream_messages.expect("messages");
+    assert_eq!((counts.sent, counts.awaited, counts.answered), (1_000, 1_000, 1_000));
+    assert_eq!((counts.received, counts.unmatched, counts.together), (1_000, 0, 0));
+    assert_eq!((served.sockets, served.statuses[&101]), (20, 20));
+    assert_eq!((served.socket_messages_received, served.socket_messages_sent), (1_000, 1_000));
+    let times = &t.times;
+    assert_eq!((times.connect.min(), times.connect.max()), (Some(ms(1)), Some(ms(1))));
+    assert_eq!(
+        (times.first_byte.min(), times.first_byte.max()),
+        (Some(ms(1)), Some(ms(1))),
+        "handshakes"
+    );
+    // The first message waits for the connection and its handshake.
+    assert_eq!(times.message_service.min(), Some(ms(3)));
+    assert_eq!(times.message_service.max(), Some(ms(3)));
+    assert_eq!((times.message.min(), times.message.max()), (Some(ms(3)), Some(ms(5))));
+    assert_eq!(times.message.sum_ns(), 1_000 * 3_000_000 + 20 * 2_000_000);
+    assert_eq!((times.message_lag.count(), times.message_lag.sum_ns()), (1_000, 20 * 2_000_000));
+    assert_eq!((times.first_message.count(), times.first_message.min()), (20, Some(ms(5))));
+    assert_eq!((times.message_gap.min(), times.message_gap.max()), (Some(ms(3)), Some(ms(5))));
+    // 49 gaps, the last reply, and the round trip of the close.
+    assert_eq!((times.response.min(), times.response.max()), {
+        let all = Some(ms(49 * 5 + 3 + 1));
+        (all, all)
+    });
+}
+
+/// A server that freezes delays every message that is due in the freeze, by arithmetic.
+#[test]
+fn p02_a_freeze_delays_the_messages_that_are_due_in_it() {
+    let (from, freeze) = (ms(1_000), ms(500));
+    let behavior = ServerBehavior {
+        stalls: Stalls(vec![Stall::Once { length: freeze, at: from }]),
+        ..echo(Latency::Fixed(Span::ZERO))
+    };
+    let plan = websocket(open(1.0, Arrivals::Fixed, 1), Some(schedule(100.0, 300)), None);
+    let (t, _) = run(&plan, Link::with_latency(Span::ZERO), behavior);
+    assert_eq!(t.times.message.count(), 300);
+    // Those due 0, 10, ... 490 ms after its start wait for the rest of the freeze.
+    let expected: u64 = (0..50).map(|k| (freeze - ms(10 * k)).0).sum();
+    let sum = t.times.message.sum_ns();
+    assert!(sum.abs_diff(u128::from(expected)) <= 300, "{sum} {expected}");
+    let max = t.times.message.max().expect("messages");
+    assert!(max.0.abs_diff(freeze.0) < 1_000_000, "{max}");
+}
+
+/// Exponential gaps and services: each message waits for the one before it in its connection, as
+/// in M/M/1. The measured distribution is the true one within 1 %.
+#[test]
+fn known_distributions_are_measured_within_1_percent() {
+    let messages = MessagePlan {
+        arrivals: MessageArrivals::Poisson,
+        count: None,
+        time: Some(Span::from_secs(100)),
+        ..schedule(20.0, 1)
+    };
+    let behavior = ServerBehavior {
+        workers: std::num::NonZeroU32::new(1),
+        ..echo(Latency::Exponential(Span::from_micros(500)))
+    };
+    // All connections share one worker: 4,000 messages per second would be too many for it, 1,000
+    // use half of it.
+    let plan = websocket(open(1_000.0, Arrivals::Fixed, 50), Some(messages), None);
+    let (t, served) = run(&plan, Link::with_latency(Span::ZERO), behavior);
+    let n = t.times.message.count() as f64;
+    assert!((n / (50.0 * 100.0 * 20.0) - 1.0).abs() < 0.02, "{n}");
+    assert_eq!(served.socket_messages_sent as f64, n);
+    // M/M/1: the time in the system is exponential with the mean 1 / (2000 - 1000).
+    let mean = 1e9 / 1_000.0;
+    let measured = t.times.message.mean_ns().expect("messages");
+    assert!((measured / mean - 1.0).abs() < 0.05, "{measured} {mean}");
+}
+
+/// A server that pushes a message each 20 ms, for connections that are closed after a number of
+/// messages, or after a time.
+#[test]
+fn pushed_messages_are_read_as_a_stream() {
+    let gap = Latency::Fixed(ms(20));
+    let behavior =
+        ServerBehavior { ws: Some(SocketBehavior::Push(gap)), ..ServerBehavior::default() };
+    let link = || Link::with_latency(Span::from_micros(500));
+    let by_count = StreamPlan { count: Some(10), ..StreamPlan::new(StreamFormat::Messages) };
+    let plan = websocket(open(10.0, Arrivals::Fixed, 20), None, Some(by_count));
+    let (t, served) = run(&plan, link(), behavior.clone());
+    assert_eq!((t.replies, t.failed), (20, 0), "{:?}", t.faults);
+    let counts = t.stream_messages.as_deref().expect("messages");
+    assert_eq!((counts.received, counts.sent), (200, 0));
+    assert_eq!(served.sockets, 20);
+    let times = &t.times;
+    // The connect, the handshake, the first gap.
+    assert_eq!(
+        (times.first_message.min(), times.first_message.max()),
+        (Some(ms(22)), Some(ms(22)))
+    );
+    assert_eq!((times.message_gap.min(), times.message_gap.max()), (Some(ms(20)), Some(ms(20))));
+    let by_time = StreamPlan { time: Some(ms(1_010)), ..StreamPlan::new(StreamFormat::Messages) };
+    let plan = websocket(open(10.0, Arrivals::Fixed, 20), None, Some(by_time));
+    let (t, _) = run(&plan, link(), behavior);
+    let counts = t.stream_messages.as_deref().expect("messages");
+    assert_eq!((t.replies, t.failed, counts.received), (20, 0, 20 * 50), "{:?}", t.faults);
+    assert_eq!(t.times.service.max(), Some(ms(1_010)));
+}
+
+fn random_plan(rng: &mut Rng) -> Plan {
+    let plan = match rng.chance(0.5) {
+        true => open(50.0, Arrivals::Poisson, rng.between(1, 60)),
+        false => closed(rng.between(1, 8) as u32, Think::None, ms(rng.between(100, 900))),
+    };
+    let messages = MessagePlan {
+        arrivals: if rng.chance(0.5) { MessageArrivals::Poisson } else { MessageArrivals::Fixed },
+        ..schedule(20.0 + rng.unit() * 2_000.0, rng.between(1, 60))
+    };
+    websocket(plan, Some(messages), None)
+}
+
+/// However bytes are split: every message is sent once, and answered.
+#[test]
+fn counters_of_both_sides_are_equal() {
+    for seed in 0..100 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 150);
+        let plan = Plan { seed, timeout: Span::from_secs(6_000), ..random_plan(&mut rng) };
+        let mut setup = Setup::new(Link::rough(&mut rng), seed);
+        setup.link.window = setup.link.window.map(|w| w.max(4_096));
+        setup.link.rate = None;
+        let mut serve = Serve::new(echo(Latency::Exponential(ms(1))), seed);
+        let shares = rng.between(1, u64::from(plan.shards_max().min(3))) as u32;
+        let outcome = load(&plan, shares, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "websocket");
+        let (t, served) = (outcome.main(), serve.served());
+        assert_eq!((t.failed, t.unfinished), (0, 0), "{:?}", t.faults);
+        let counts = *t.stream_messages.expect("messages");
+        assert_eq!(counts.sent, t.replies * plan.messages.and_then(|m| m.count).expect("a count"));
+        assert_eq!([counts.awaited, counts.answered, counts.received], [counts.sent; 3]);
+        assert_eq!((counts.unmatched, served.violations, served.unanswered), (0, 0, 0));
+        assert_eq!((served.socket_messages_received, served.sockets), (counts.sent, t.replies));
+        assert_eq!(t.times.message.count(), counts.sent);
+    }
+}
+
+/// Links that break: what is counted stays consistent.
+#[test]
+fn broken_links_break_no_invariant() {
+    let mut failed = 0;
+    for seed in 0..100 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 151);
+        let plan = Plan { seed, timeout: Span::from_secs(3), ..random_plan(&mut rng) };
+        let setup = random_setup(&mut rng, seed);
+        let latency = Latency::Exponential(Span::from_micros(rng.between(1, 3_000)));
+        let mut serve = Serve::new(echo(latency), seed);
+        let shares = rng.between(1, u64::from(plan.shards_max().min(3))) as u32;
+        let outcome = load(&plan, shares, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "broken websocket");
+        let t = outcome.main();
+        failed += t.failed;
+        let Some(counts) = t.stream_messages.as_deref() else { continue };
+        assert_eq!((counts.unmatched, serve.served().violations), (0, 0));
+        assert!(counts.received <= counts.sent && counts.answered <= counts.awaited);
+    }
+    assert!(failed > 50, "{failed}");
+}
