@@ -240,8 +240,9 @@ class LoadOptions(TypedDict, total=False):
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s
 
-    For methods that take a stream of messages. The schedule counts from the intended start
-    of the call. Messages are those of --body in turn."""
+    For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
+    schedule counts from the intended start of the call. Messages are those of --body in
+    turn."""
 
     messages_count: int | str
     """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
@@ -256,19 +257,29 @@ class LoadOptions(TypedDict, total=False):
     """How replies are matched with messages: order, none, or the name of a field [default:
     order]
 
-    REQUEST:REPLY names different fields in both. Methods with one reply have none by
-    default."""
+    WebSocket has no fields. REQUEST:REPLY names different fields in both. Methods with one
+    reply have none by default."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
 
     Several are separated by commas: OK,NOT_FOUND."""
 
-    stream: str
-    """Read the bodies of replies as streams of messages: sse, ndjson or chunks
+    binary: bool
+    """Send binary messages instead of text to ws:// and wss:// URLs
 
-    A message is a server-sent event, a line, or a chunk (with HTTP/2 a DATA frame). The
-    report has the times to the first message and between messages (docs/streams.md)."""
+    --body is the message. It is sent when the connection is open, or on the schedule of
+    --messages (docs/streams.md)."""
+
+    subprotocol: str | Sequence[str]
+    """Offer this subprotocol of WebSocket, may be repeated"""
+
+    stream: str
+    """Read replies as streams of messages: sse, ndjson, chunks or messages
+
+    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), or, with
+    ws:// URLs, a message of WebSocket. The report has the times to the first message and
+    between messages (docs/streams.md)."""
 
     content_pointer: str
     """Where a message has its content, as a JSON pointer: /choices/0/delta/content
@@ -1079,8 +1090,9 @@ class CapacityOptions(TypedDict, total=False):
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s
 
-    For methods that take a stream of messages. The schedule counts from the intended start
-    of the call. Messages are those of --body in turn."""
+    For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
+    schedule counts from the intended start of the call. Messages are those of --body in
+    turn."""
 
     messages_count: int | str
     """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
@@ -1095,19 +1107,29 @@ class CapacityOptions(TypedDict, total=False):
     """How replies are matched with messages: order, none, or the name of a field [default:
     order]
 
-    REQUEST:REPLY names different fields in both. Methods with one reply have none by
-    default."""
+    WebSocket has no fields. REQUEST:REPLY names different fields in both. Methods with one
+    reply have none by default."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
 
     Several are separated by commas: OK,NOT_FOUND."""
 
-    stream: str
-    """Read the bodies of replies as streams of messages: sse, ndjson or chunks
+    binary: bool
+    """Send binary messages instead of text to ws:// and wss:// URLs
 
-    A message is a server-sent event, a line, or a chunk (with HTTP/2 a DATA frame). The
-    report has the times to the first message and between messages (docs/streams.md)."""
+    --body is the message. It is sent when the connection is open, or on the schedule of
+    --messages (docs/streams.md)."""
+
+    subprotocol: str | Sequence[str]
+    """Offer this subprotocol of WebSocket, may be repeated"""
+
+    stream: str
+    """Read replies as streams of messages: sse, ndjson, chunks or messages
+
+    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), or, with
+    ws:// URLs, a message of WebSocket. The report has the times to the first message and
+    between messages (docs/streams.md)."""
 
     content_pointer: str
     """Where a message has its content, as a JSON pointer: /choices/0/delta/content
@@ -1487,8 +1509,9 @@ class CompareOptions(TypedDict, total=False):
     messages: str
     """Send the messages of each call on a schedule of their own, at this rate: 10/s
 
-    For methods that take a stream of messages. The schedule counts from the intended start
-    of the call. Messages are those of --body in turn."""
+    For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
+    schedule counts from the intended start of the call. Messages are those of --body in
+    turn."""
 
     messages_count: int | str
     """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
@@ -1503,19 +1526,29 @@ class CompareOptions(TypedDict, total=False):
     """How replies are matched with messages: order, none, or the name of a field [default:
     order]
 
-    REQUEST:REPLY names different fields in both. Methods with one reply have none by
-    default."""
+    WebSocket has no fields. REQUEST:REPLY names different fields in both. Methods with one
+    reply have none by default."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
 
     Several are separated by commas: OK,NOT_FOUND."""
 
-    stream: str
-    """Read the bodies of replies as streams of messages: sse, ndjson or chunks
+    binary: bool
+    """Send binary messages instead of text to ws:// and wss:// URLs
 
-    A message is a server-sent event, a line, or a chunk (with HTTP/2 a DATA frame). The
-    report has the times to the first message and between messages (docs/streams.md)."""
+    --body is the message. It is sent when the connection is open, or on the schedule of
+    --messages (docs/streams.md)."""
+
+    subprotocol: str | Sequence[str]
+    """Offer this subprotocol of WebSocket, may be repeated"""
+
+    stream: str
+    """Read replies as streams of messages: sse, ndjson, chunks or messages
+
+    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), or, with
+    ws:// URLs, a message of WebSocket. The report has the times to the first message and
+    between messages (docs/streams.md)."""
 
     content_pointer: str
     """Where a message has its content, as a JSON pointer: /choices/0/delta/content
@@ -1756,6 +1789,12 @@ class ServeOptions(TypedDict, total=False):
     ttft is the time to the first event, in which a stream has a worker; gap the time between
     events; both are distributions as of --latency. empty=N: the first N events have no
     content. pings: a comment before each event."""
+
+    ws: str
+    """Answer WebSocket: echo, push:50 (messages per second) or push:exp:20ms
+
+    echo returns each message, after the service time of --latency. push sends messages of
+    --size bytes, with these times between them. Handshakes are otherwise usual requests."""
 
     stall: str
     """Freeze the server: 1s@10s (for 1 s every 10 s), 2s@+4s (once, after 4 s) [default: none]

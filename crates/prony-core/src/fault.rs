@@ -63,6 +63,7 @@ pub enum Fault {
     /// A reply with the status 101 that does not open a WebSocket connection.
     BadUpgrade,
     /// A frame that violates WebSocket.
+    #[serde(rename = "bad-websocket")]
     BadWebSocket,
     /// A text message of WebSocket, or the reason of a close, that is not UTF-8.
     BadText,

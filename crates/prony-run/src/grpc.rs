@@ -56,7 +56,13 @@ pub struct MessagesDraft {
 
 impl MessagesDraft {
     /// The schedule, if there is one.
-    fn plan(&self) -> Option<Box<MessagePlan>> {
+    ///
+    /// # Errors
+    /// The rest of a schedule without its rate.
+    pub(crate) fn plan(&self) -> Result<Option<Box<MessagePlan>>, String> {
+        if self.rate.is_none() && *self != Self::default() {
+            return Err("a schedule of messages needs their rate: --messages (`messages`)".into());
+        }
         let reply = match self.reply.as_deref() {
             None => MessageReply::Usual,
             Some("order") => MessageReply::Order,
@@ -64,7 +70,8 @@ impl MessagesDraft {
             Some(_) => MessageReply::Field,
         };
         let Self { arrivals, count, time, .. } = *self;
-        self.rate.map(|rate| Box::new(MessagePlan { rate, arrivals, count, time, reply }))
+        let plan = |rate| Box::new(MessagePlan { rate, arrivals, count, time, reply });
+        Ok(self.rate.map(plan))
     }
 }
 
@@ -80,7 +87,7 @@ pub fn prepare(
     options: &Options,
 ) -> Result<Option<String>, String> {
     plan.http = HttpVersion::Http2Only;
-    plan.messages = draft.messages.plan();
+    plan.messages = draft.messages.plan()?;
     let mut calls = plan.calls.to_vec();
     let mut note = None;
     expect(&mut plan.expect)?;

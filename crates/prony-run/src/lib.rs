@@ -23,3 +23,4 @@ pub mod run;
 pub mod target_process;
 pub mod tls;
 pub mod values;
+pub mod websocket;

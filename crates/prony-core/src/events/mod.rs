@@ -1,6 +1,7 @@
-//! Messages in the body of a reply: server-sent events, lines, chunks, or messages of WebSocket. A [`Reader`] gets
-//! the body in any pieces, and finds the same messages in all of them. It keeps no more of a
-//! message than its [`Rules`] need, and allocates nothing once it has seen its longest one.
+//! Messages in the body of a reply: server-sent events, lines, chunks, or messages of WebSocket. A
+//! [`Reader`] gets the body in any pieces, and finds the same messages in all of them. It keeps no
+//! more of a message than its [`Rules`] need, and allocates nothing once it has seen its longest
+//! one.
 
 mod pointer;
 mod sse;

@@ -124,11 +124,11 @@ impl fmt::Display for HttpVersion {
 }
 
 impl Expect {
-    /// The statuses that count as success: `200`, `2xx`, `200-299`, several separated by commas. As
-    /// inclusive ranges in the order given.
+    /// The statuses that count as success: `200`, `2xx`, `200-299`, several separated by commas, or
+    /// close codes of WebSocket: `1000`. As inclusive ranges in the order given.
     ///
     /// # Errors
-    /// Anything else; statuses outside 100 to 599; ranges in the wrong order.
+    /// Anything else; statuses outside 100 to 599 and 1000 to 4999; ranges in the wrong order.
     pub fn parse_statuses(text: &str) -> Result<Vec<(u16, u16)>, ParseError> {
         text.split(',')
             .map(|part| {
@@ -169,7 +169,7 @@ impl Expect {
             .iter()
             .map(|&(low, high)| match high - low {
                 0 => status_text(low),
-                99 if low % 100 == 0 => format!("{}xx", low / 100),
+                99 if low % 100 == 0 && low < 1_000 => format!("{}xx", low / 100),
                 _ => format!("{low}-{high}"),
             })
             .collect();
@@ -187,12 +187,13 @@ pub fn status_text(status: u16) -> String {
 
 fn parse_status_range(text: &str) -> Option<(u16, u16)> {
     let status = |text: &str| {
-        let is_number = text.len() == 3 && text.bytes().all(|b| b.is_ascii_digit());
+        let is_number = matches!(text.len(), 3 | 4) && text.bytes().all(|b| b.is_ascii_digit());
         let number: u16 = is_number.then(|| text.parse().ok())??;
-        (100..600).contains(&number).then_some(number)
+        // Those of four digits are close codes of WebSocket.
+        matches!((text.len(), number), (3, 100..600) | (4, 1_000..5_000)).then_some(number)
     };
     if let Some(class) = text.strip_suffix("xx").or_else(|| text.strip_suffix("XX")) {
-        let first = status(&format!("{class}00"))?;
+        let first = status(&format!("{class}00")).filter(|&first| first < 600)?;
         return Some((first, first + 99));
     }
     let (low, high) = match text.split_once('-') {

@@ -53,7 +53,12 @@ impl Plan {
                 .into());
         }
         if self.requests_per_connection != Some(1) || self.pipeline != 1 {
-            return Err("a connection of WebSocket carries one request, its handshake".into());
+            return Err("a connection of WebSocket carries one request, its handshake; leave out \
+                        --pipeline and --requests-per-connection"
+                .into());
+        }
+        if self.sessions.as_ref().is_some_and(|sessions| sessions.directed) {
+            return Err("users whom a program plays have no WebSocket yet".into());
         }
         if let Some(call) = self.calls.iter().find(|call| call.method != "GET") {
             return Err(format!(
@@ -71,6 +76,13 @@ impl Plan {
         }
         if self.calls.iter().any(|call| call.bare || !call.raw.is_empty()) {
             return Err("a handshake of WebSocket has no raw header bytes".into());
+        }
+        let is_empty = self.calls.iter().any(|call| call.body.is_empty());
+        if self.messages.is_some() && is_empty {
+            return Err("a schedule of messages needs a message: use --body (`body`)".into());
+        }
+        if self.messages.is_none() && self.calls.iter().any(|call| !call.body.is_empty()) {
+            return Err("a message needs a schedule: use --messages (`messages`)".into());
         }
         match self.messages.as_deref().map(|messages| messages.reply) {
             Some(MessageReply::Field) => {

@@ -242,26 +242,7 @@ impl Serve {
             used += n;
             match event {
                 Event::More => return used,
-                Event::Head(head) => {
-                    if self.plain_len > 0 && self.is_plain(&head) {
-                        self.plain_head.clear();
-                        self.plain_head.extend_from_slice(&rest[..n]);
-                        self.plain_request(id, now);
-                        continue;
-                    }
-                    if self.behavior.ws.is_some() && self.upgrades(id, head, &rest[..n], now) {
-                        continue;
-                    }
-                    if head.wants_continue {
-                        self.send_continue(id, now);
-                    }
-                    if head.has_body {
-                        let echo = (head.route == Route::Echo).then(Vec::new);
-                        self.conns[id.slot as usize].incoming = Some(Incoming { head, echo });
-                    } else {
-                        self.request(id, head, Vec::new(), now);
-                    }
-                }
+                Event::Head(head) => self.take_head(id, head, &rest[..n], now),
                 Event::Body(piece) => {
                     if let Some(Incoming { echo: Some(echo), .. }) = &mut c.incoming {
                         echo.extend_from_slice(piece);
@@ -273,6 +254,27 @@ impl Serve {
                 }
                 Event::Refused(refusal) => self.refuse(id, refusal, now),
             }
+        }
+    }
+
+    /// The head of a request is complete.
+    fn take_head(&mut self, id: ConnId, head: Head, bytes: &[u8], now: Nanos) {
+        if self.plain_len > 0 && self.is_plain(&head) {
+            self.plain_head.clear();
+            self.plain_head.extend_from_slice(bytes);
+            return self.plain_request(id, now);
+        }
+        if self.behavior.ws.is_some() && self.upgrades(id, head, bytes, now) {
+            return;
+        }
+        if head.wants_continue {
+            self.send_continue(id, now);
+        }
+        if head.has_body {
+            let echo = (head.route == Route::Echo).then(Vec::new);
+            self.conns[id.slot as usize].incoming = Some(Incoming { head, echo });
+        } else {
+            self.request(id, head, Vec::new(), now);
         }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub use file::{UrlEntry, parse_url_file};
 pub use header::{check_header, check_method, parse_header};
-pub use url::Url;
+pub use url::{Url, UrlKind};
 
 /// The remote end of a connection. Names are resolved outside this crate, before the run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use crate::units::ParseError;
 /// A URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether the connection uses TLS (`https`, `grpcs`).
+    /// Whether the connection uses TLS (`https`, `grpcs`, `wss`).
     pub tls: bool,
     /// Name or address, without brackets; an IPv6 address may have a zone (`fe80::1%eth0`).
     pub host: String,
@@ -21,14 +21,25 @@ pub struct Url {
     pub path: String,
     /// User name and password (may be empty) before the host, percent-decoded.
     pub user: Option<(String, Secret)>,
-    /// Whether it is for calls of gRPC (`grpc`, `grpcs`).
-    pub grpc: bool,
+    /// What its scheme says about the requests.
+    pub kind: UrlKind,
+}
+
+/// What the scheme of a URL says about the requests to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UrlKind {
+    /// They are requests of HTTP (`http`, `https`).
+    #[default]
+    Http,
+    /// They are calls of gRPC (`grpc`, `grpcs`).
+    Grpc,
+    /// They open connections of WebSocket (`ws`, `wss`).
+    WebSocket,
 }
 
 impl Url {
-    /// Parse `http://[user[:password]@]host[:port][/path][?query]`, or the same with `https`, `grpc`
-    /// or `grpcs`. The
-    /// default scheme is `http`.
+    /// Parse `http://[user[:password]@]host[:port][/path][?query]`, or the same with `https`, `grpc`,
+    /// `grpcs`, `ws` or `wss`. The default scheme is `http`.
     ///
     /// # Errors
     /// Other schemes, no host, a bad port, spaces and control characters, and fragments, which are
@@ -39,16 +50,17 @@ impl Url {
         })
     }
 
-    /// The same without the schemes of gRPC, for front ends that speak only HTTP.
+    /// The same without the schemes of gRPC and WebSocket, for front ends that speak only HTTP.
     ///
     /// # Errors
     /// The same.
     pub fn parse_http(text: &str) -> Result<Self, ParseError> {
         let url = Self::parse(text)?;
-        if !url.grpc {
-            return Ok(url);
-        }
-        let why = "it is for calls of gRPC; use http:// or https://";
+        let why = match url.kind {
+            UrlKind::Http => return Ok(url),
+            UrlKind::Grpc => "it is for calls of gRPC; use http:// or https://",
+            UrlKind::WebSocket => "it is for WebSocket; use http:// or https://",
+        };
         Err(ParseError::new(format!("'{}' is not a URL to load: {why}", quoted_url(text))))
     }
 
@@ -85,11 +97,13 @@ impl FromStr for Url {
 /// The URL without user and password, which reports must not show.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match (self.grpc, self.tls) {
-            (false, false) => "http",
-            (false, true) => "https",
-            (true, false) => "grpc",
-            (true, true) => "grpcs",
+        let scheme = match (self.kind, self.tls) {
+            (UrlKind::Http, false) => "http",
+            (UrlKind::Http, true) => "https",
+            (UrlKind::Grpc, false) => "grpc",
+            (UrlKind::Grpc, true) => "grpcs",
+            (UrlKind::WebSocket, false) => "ws",
+            (UrlKind::WebSocket, true) => "wss",
         };
         if self.host.contains(':') {
             write!(f, "{scheme}://[{}]", self.host)?;
@@ -114,7 +128,7 @@ fn parse(text: &str) -> Result<Url, String> {
             c as u32
         ));
     }
-    let (tls, grpc, rest) = strip_scheme(text)?;
+    let (tls, kind, rest) = strip_scheme(text)?;
     if rest.contains('#') {
         return Err("a fragment ('#...') is never sent; omit it, or write '#' as %23".into());
     }
@@ -131,27 +145,29 @@ fn parse(text: &str) -> Result<Url, String> {
         query if query.starts_with('?') => format!("/{query}"),
         path => path.into(),
     };
-    Ok(Url { tls, host, port, path, user, grpc })
+    Ok(Url { tls, host, port, path, user, kind })
 }
 
 fn default_port(tls: bool) -> u16 {
     if tls { 443 } else { 80 }
 }
 
-/// Whether the scheme has TLS and is one of gRPC, and the text after it.
-fn strip_scheme(text: &str) -> Result<(bool, bool, &str), String> {
+/// Whether the scheme has TLS, its kind, and the text after it.
+fn strip_scheme(text: &str) -> Result<(bool, UrlKind, &str), String> {
     let Some((scheme, rest)) = text.split_once("://") else {
-        return Ok((false, false, text));
+        return Ok((false, UrlKind::Http, text));
     };
     if !scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) {
         // The '://' belongs to a path or query.
-        return Ok((false, false, text));
+        return Ok((false, UrlKind::Http, text));
     }
     match scheme.to_ascii_lowercase().as_str() {
-        "http" => Ok((false, false, rest)),
-        "https" => Ok((true, false, rest)),
-        "grpc" => Ok((false, true, rest)),
-        "grpcs" => Ok((true, true, rest)),
+        "http" => Ok((false, UrlKind::Http, rest)),
+        "https" => Ok((true, UrlKind::Http, rest)),
+        "grpc" => Ok((false, UrlKind::Grpc, rest)),
+        "grpcs" => Ok((true, UrlKind::Grpc, rest)),
+        "ws" => Ok((false, UrlKind::WebSocket, rest)),
+        "wss" => Ok((true, UrlKind::WebSocket, rest)),
         _ => Err(format!("the scheme '{scheme}' is not supported; use http:// or https://")),
     }
 }

@@ -12,6 +12,7 @@ mod replay;
 mod session_kinds;
 mod stages;
 mod table;
+mod websocket;
 mod what;
 
 use prony_core::fault::Fault;

@@ -14,6 +14,7 @@ use prony_core::units::Span;
 
 use super::exchange;
 use super::page::{LABEL, Page, shortened, start_of};
+use super::websocket;
 use super::{Detail, Fact, hosts, units};
 
 pub(super) fn write(page: &mut Page, summary: &Summary, detail: Detail) {
@@ -69,15 +70,19 @@ pub(super) fn target(plan: &Plan, size: &PlanSize, width: usize) -> String {
         return shortened(&exchange::target(endpoint), width);
     }
     let Some(first) = plan.calls.first() else { return String::new() };
+    let (plain, secured) = match plan.websocket {
+        Some(_) => ("ws", "wss"),
+        None => ("http", "https"),
+    };
     let url = match plan.endpoints.get(first.endpoint as usize) {
-        None => format!("http://{}{}", first.authority, first.path),
+        None => format!("{plain}://{}{}", first.authority, first.path),
         Some(endpoint) => {
             let tls = endpoint.tls_name().is_some();
             match endpoint.transport() {
                 Endpoint::Unix { path } if tls => format!("unix:{path} over TLS {}", first.path),
                 Endpoint::Unix { path } => format!("unix:{path} {}", first.path),
-                _ if tls => format!("https://{}{}", first.authority, first.path),
-                _ => format!("http://{}{}", first.authority, first.path),
+                _ if tls => format!("{secured}://{}{}", first.authority, first.path),
+                _ => format!("{plain}://{}{}", first.authority, first.path),
             }
         }
     };
@@ -237,6 +242,11 @@ fn thinking(think: Think) -> Option<String> {
 fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
     if let Some(exchange) = &plan.exchange {
         return exchange::messages(exchange, plan.pipeline);
+    }
+    if let Some(spec) = plan.websocket.as_deref() {
+        let mut parts = websocket::parts(plan, spec, size);
+        parts.push(expected(&plan.expect));
+        return parts;
     }
     let mut parts = Vec::new();
     if let Some(call) = plan.calls.first() {

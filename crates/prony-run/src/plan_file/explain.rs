@@ -9,7 +9,7 @@ use prony_core::plan::{
     SessionKind, Sessions, Shard, Think,
 };
 use prony_core::schedule::Arrivals;
-use prony_core::target::{Endpoint, Url};
+use prony_core::target::{Endpoint, Url, UrlKind};
 use prony_core::units::Span;
 
 use super::dynamic;
@@ -17,7 +17,7 @@ use super::grpc;
 use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
-use super::{http2, stream};
+use super::{http2, stream, websocket};
 
 /// Writes the plan as a plan file, with `notes` (full sentences) as comments at the top. Execution
 /// options such as threads and driver are not part of a plan.
@@ -42,6 +42,9 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     if plan.http.is_http2() {
         http2::explain(plan, &mut out);
         grpc::explain(plan, &mut out);
+    }
+    if let Some(spec) = plan.websocket.as_deref() {
+        websocket::explain(plan, spec, &mut out);
     }
     if let Some(stream) = plan.stream.as_deref() {
         stream::explain(stream, &mut out);
@@ -318,8 +321,11 @@ fn url(plan: &Plan) -> Option<Url> {
     let [endpoint] = &plan.endpoints[..] else { return None };
     let Endpoint::Tcp { host, port } = endpoint.transport() else { return None };
     let tls = endpoint.tls_name().is_some();
-    let url =
-        Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None, grpc: false };
+    let kind = match plan.websocket {
+        Some(_) => UrlKind::WebSocket,
+        None => UrlKind::Http,
+    };
+    let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None, kind };
     let back = Url::parse(&url.to_string()).ok()?;
     (back.endpoint() == *endpoint).then_some(back)
 }

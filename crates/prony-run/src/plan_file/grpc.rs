@@ -64,7 +64,7 @@ impl<'a> Requests<'a> {
     }
 
     /// Reads the schedule of messages.
-    fn messages(&mut self, section: &mut Section<'a>, at: usize) -> MessagesDraft {
+    pub(super) fn messages(&mut self, section: &mut Section<'a>, at: usize) -> MessagesDraft {
         let problems = &mut self.problems;
         let rate = section.take("messages");
         let rate = rate.and_then(|i| i.parse(problems, "a rate: \"10/s\"", values::message_rate));
@@ -80,7 +80,7 @@ impl<'a> Requests<'a> {
         let draft =
             MessagesDraft { rate, arrivals: arrivals.unwrap_or_default(), count, time, reply };
         if draft.rate.is_none() && draft != MessagesDraft::default() {
-            let what = "[grpc] has options of a schedule of messages, but no rate: `messages`";
+            let what = "the table has options of a schedule of messages, but no rate: `messages`";
             problems.add(at, what);
         }
         draft
@@ -149,6 +149,11 @@ pub(super) fn explain(plan: &Plan, out: &mut String) {
     if plan.calls.iter().any(|call| call.grpc.is_some()) {
         out.push_str("\n[grpc]\nencoded = true\n");
     }
+    explain_messages(plan, out);
+}
+
+/// Writes the schedule of messages.
+pub(super) fn explain_messages(plan: &Plan, out: &mut String) {
     let Some(messages) = plan.messages.as_deref() else { return };
     let MessagePlan { rate, arrivals, count, time, reply } = *messages;
     let rate = RatePlan::constant(rate);

@@ -14,6 +14,7 @@ mod request;
 mod session;
 mod stream;
 mod tls;
+mod websocket;
 mod words;
 
 use std::path::Path;
@@ -36,7 +37,7 @@ pub use explain::explain;
 pub use request::Common;
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 32] = [
+const OF_PLANS: [&str; 33] = [
     "url",
     "endpoints",
     "host",
@@ -69,6 +70,7 @@ const OF_PLANS: [&str; 32] = [
     "stream",
     "expect-grpc",
     "grpc",
+    "websocket",
 ];
 
 /// Reads a plan file.
@@ -218,6 +220,8 @@ impl<'a> Requests<'a> {
             places: Vec::new(),
             names: Names::default(),
             is_grpc: false,
+            is_http: false,
+            is_websocket: false,
         }
     }
 
@@ -266,6 +270,7 @@ impl<'a> Requests<'a> {
         self.tls(top, &mut draft);
         let grpc = self.grpc(top, &mut draft);
         self.http2(top, &mut draft);
+        let websocket = self.websocket(top);
         self.stream(top, &mut draft);
         // The errors so far are reported; errors about the whole plan could mislead.
         let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
@@ -291,6 +296,12 @@ impl<'a> Requests<'a> {
                     return None;
                 }
             }
+        }
+        if let Some(websocket) = websocket
+            && let Err(why) = crate::websocket::prepare(&mut planned.plan, websocket)
+        {
+            self.problems.add(0, why);
+            return None;
         }
         let plan = &planned.plan;
         if self.check_script(plan) {

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Secret, Shared};
 use prony_core::secret::quoted_url;
-use prony_core::target::{self, Endpoint, Url};
+use prony_core::target::{self, Endpoint, Url, UrlKind};
 use toml::de::{DeTable, DeValue};
 
 use super::dynamic;
@@ -53,6 +53,10 @@ pub(super) struct Requests<'a> {
     pub(super) names: Names,
     /// Whether a URL is one of gRPC.
     pub(super) is_grpc: bool,
+    /// Whether a URL is one of HTTP.
+    pub(super) is_http: bool,
+    /// Whether a URL is one of WebSocket.
+    pub(super) is_websocket: bool,
 }
 
 /// The names of requests, each once.
@@ -399,7 +403,9 @@ impl<'a> Requests<'a> {
     }
 
     fn of_url(&mut self, url: Url) -> Goal {
-        self.is_grpc |= url.grpc;
+        self.is_grpc |= url.kind == UrlKind::Grpc;
+        self.is_websocket |= url.kind == UrlKind::WebSocket;
+        self.is_http |= url.kind == UrlKind::Http;
         let endpoint = self.endpoint(url.endpoint());
         Goal { endpoint, authority: url.authority().into(), path: url.path, user: url.user }
     }
@@ -524,7 +530,7 @@ pub(super) fn authority(endpoint: &Endpoint) -> String {
                 port: *port,
                 path: "/".into(),
                 user: None,
-                grpc: false,
+                kind: UrlKind::Http,
             };
             url.authority()
         }

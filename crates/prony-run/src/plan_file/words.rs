@@ -37,6 +37,7 @@ pub(super) const STREAM: Words<StreamFormat> = &[
     ("sse", StreamFormat::Sse),
     ("ndjson", StreamFormat::Ndjson),
     ("chunks", StreamFormat::Chunks),
+    ("messages", StreamFormat::Messages),
 ];
 
 /// Whether the peer's table of header fields is not used.

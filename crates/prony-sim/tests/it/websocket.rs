@@ -24,7 +24,7 @@ fn schedule(rate: f64, count: u64) -> MessagePlan {
 
 fn websocket(mut plan: Plan, messages: Option<MessagePlan>, stream: Option<StreamPlan>) -> Plan {
     let mut calls = plan.calls.to_vec();
-    for call in &mut calls {
+    for call in calls.iter_mut().filter(|_| messages.is_some()) {
         call.body = b"a message of 64 bytes, or almost".to_vec();
     }
     plan.calls = calls.into();
@@ -91,7 +91,7 @@ fn times_of_messages_are_those_of_arithmetic() {
 
 /// A server that freezes delays every message that is due in the freeze, by arithmetic.
 #[test]
-fn p02_a_freeze_delays_the_messages_that_are_due_in_it() {
+fn a_freeze_delays_the_messages_that_are_due_in_it() {
     let (from, freeze) = (ms(1_000), ms(500));
     let behavior = ServerBehavior {
         stalls: Stalls(vec![Stall::Once { length: freeze, at: from }]),

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use prony_core::plan::{Expect, HttpVersion, MessageArrivals, Plan};
-use prony_core::target::Url;
+use prony_core::target::{Url, UrlKind};
 use prony_core::units::Span;
 use prony_io::{Family, Options};
 use prony_run::error::Error;
 use prony_run::grpc::{GrpcDraft, MessagesDraft, prepare};
 
 use super::exec_options::ExecArgs;
-use super::{GRPC, values};
+use super::{GRPC, MESSAGES, values};
 
 /// Options of gRPC.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -56,32 +56,33 @@ pub struct GrpcArgs {
     pub grpc_encoding: String,
     /// Send the messages of each call on a schedule of their own, at this rate: 10/s
     ///
-    /// For methods that take a stream of messages. The schedule counts from the intended start of
-    /// the call. Messages are those of --body in turn.
-    #[arg(long, value_name = "RATE", help_heading = GRPC, value_parser = values::message_rate)]
+    /// For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
+    /// schedule counts from the intended start of the call. Messages are those of --body in turn.
+    #[arg(long, value_name = "RATE", help_heading = MESSAGES, value_parser = values::message_rate)]
     pub messages: Option<f64>,
     /// Messages per call [default: those of --body once, or as many as --messages-time allows]
     #[arg(
-        long, value_name = "N", help_heading = GRPC, requires = "messages",
+        long, value_name = "N", help_heading = MESSAGES, requires = "messages",
         value_parser = values::positive,
     )]
     pub messages_count: Option<u64>,
     /// For how long each call sends messages
     #[arg(
-        long, value_name = "T", help_heading = GRPC, requires = "messages",
+        long, value_name = "T", help_heading = MESSAGES, requires = "messages",
         value_parser = values::positive_span,
     )]
     pub messages_time: Option<Span>,
     /// Times between messages: fixed or poisson
     #[arg(
-        long, value_name = "PROCESS", help_heading = GRPC, requires = "messages",
+        long, value_name = "PROCESS", help_heading = MESSAGES, requires = "messages",
         default_value = "fixed", value_parser = values::message_arrivals,
     )]
     pub messages_arrivals: MessageArrivals,
     /// How replies are matched with messages: order, none, or the name of a field [default: order]
     ///
     /// REQUEST:REPLY names different fields in both. Methods with one reply have none by default.
-    #[arg(long, value_name = "HOW", help_heading = GRPC, requires = "messages")]
+    /// WebSocket has no fields.
+    #[arg(long, value_name = "HOW", help_heading = MESSAGES, requires = "messages")]
     pub messages_reply: Option<String>,
     /// Statuses of gRPC that count as success [default: OK]
     ///
@@ -105,7 +106,7 @@ impl GrpcArgs {
     /// # Errors
     /// URLs of different kinds.
     pub(crate) fn apply(&self, urls: &mut [&mut Url]) -> Result<(), Error> {
-        let of_grpc = urls.iter().filter(|url| url.grpc).count();
+        let of_grpc = urls.iter().filter(|url| url.kind == UrlKind::Grpc).count();
         if of_grpc > 0 && of_grpc < urls.len() && self.grpc.is_none() {
             let why = "URLs are all of gRPC, or none; use grpc:// for all";
             return Err(Error::Conflict("grpc://", "http://", why));
@@ -119,14 +120,17 @@ impl GrpcArgs {
     }
 
     /// Refuses options of gRPC without a call of gRPC.
-    pub(crate) fn check(&self, is_grpc: bool) -> Result<(), Error> {
+    pub(crate) fn check(&self, is_grpc: bool, is_websocket: bool) -> Result<(), Error> {
+        if self.messages.is_some() && !is_grpc && !is_websocket {
+            let why = "requests of HTTP have no messages";
+            return Err(Error::Needs("--messages", "a grpc:// or ws:// URL, or --grpc", why));
+        }
         let given = [
             (!self.proto.is_empty(), "--proto"),
             (!self.protoset.is_empty(), "--protoset"),
             (self.grpc_timeout.is_some(), "--grpc-timeout"),
             (self.grpc_encoding == "gzip", "--grpc-encoding"),
             (self.expect_grpc.is_some(), "--expect-grpc"),
-            (self.messages.is_some(), "--messages"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given && !is_grpc) {
             Some((_, option)) => {
@@ -139,6 +143,17 @@ impl GrpcArgs {
     /// The HTTP version of the options, or of gRPC.
     pub(crate) fn version(&self, is_grpc: bool, http: HttpVersion) -> HttpVersion {
         if is_grpc { HttpVersion::Http2Only } else { http }
+    }
+
+    /// The schedule of messages.
+    pub(crate) fn messages(&self) -> MessagesDraft {
+        MessagesDraft {
+            rate: self.messages,
+            arrivals: self.messages_arrivals,
+            count: self.messages_count,
+            time: self.messages_time,
+            reply: self.messages_reply.clone(),
+        }
     }
 
     /// Turns the requests of a plan into calls of gRPC. Returns a note for the report.
@@ -167,13 +182,7 @@ impl GrpcArgs {
             timeout: self.grpc_timeout,
             timeout_from_intended: self.grpc_timeout_from == "intended",
             gzip: self.grpc_encoding == "gzip",
-            messages: MessagesDraft {
-                rate: self.messages,
-                arrivals: self.messages_arrivals,
-                count: self.messages_count,
-                time: self.messages_time,
-                reply: self.messages_reply.clone(),
-            },
+            messages: self.messages(),
         };
         // To ask the server for its schema.
         let options = Options {

@@ -23,6 +23,7 @@ pub mod stream;
 mod text;
 pub mod tls;
 pub mod values;
+pub mod websocket;
 pub mod worker;
 
 #[cfg(test)]
@@ -62,6 +63,7 @@ use text::{
     REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
 };
 use tls::TlsArgs;
+use websocket::WebSocketArgs;
 use worker::WorkerArgs;
 
 const LOAD: &str = "Load";
@@ -69,6 +71,8 @@ const REQUEST: &str = "Request";
 const CONNECTION: &str = "Connection";
 const HTTP2: &str = "HTTP/2";
 const GRPC: &str = "gRPC";
+const MESSAGES: &str = "Messages of gRPC and WebSocket";
+const WEBSOCKET: &str = "WebSocket";
 const STREAMS: &str = "Streams";
 const MEASUREMENT: &str = "Measurement";
 const SIMULATION: &str = "Simulation";
@@ -426,6 +430,9 @@ pub struct LoadArgs {
     /// The options of gRPC.
     #[command(flatten)]
     pub grpc: GrpcArgs,
+    /// The options of WebSocket.
+    #[command(flatten)]
+    pub websocket: WebSocketArgs,
     /// The options of streams.
     #[command(flatten)]
     pub stream: StreamArgs,

@@ -16,6 +16,7 @@ use prony_run::plan_file;
 
 use super::exec_options::ExecArgs;
 use super::values::{self, HeaderArg};
+use super::websocket::WebSocketArgs;
 use super::{LoadArgs, refusal, tls};
 use crate::users::Users;
 
@@ -63,6 +64,9 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         true => args.grpc.prepare(&mut planned.plan, &args.exec)?,
         false => None,
     };
+    if WebSocketArgs::is_asked(&args.urls) {
+        args.websocket.prepare(&mut planned.plan, args.grpc.messages())?;
+    }
     planned.plan.check().map_err(Error::Plan)?;
     planned.notes = exec_notes(&args.exec);
     planned.notes.extend(note);
@@ -119,7 +123,9 @@ fn check_conflicts(
         let why = "the URLs are single requests, whose number is limited by -n";
         return Err(Error::Needs("--sessions", "--session", why));
     }
-    args.grpc.check(args.grpc.is_asked(&args.urls))?;
+    let is_websocket = WebSocketArgs::is_asked(&args.urls);
+    args.grpc.check(args.grpc.is_asked(&args.urls), is_websocket)?;
+    args.websocket.check(is_websocket, args.method.is_some())?;
     if args.no_reuse && args.pipeline > 1 {
         return Err(Error::Conflict(
             "--pipeline",
@@ -278,7 +284,9 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
     if items.is_empty() {
         return Err(refusal::no_url());
     }
-    args.grpc.apply(&mut items.iter_mut().map(|item| &mut item.url).collect::<Vec<_>>())?;
+    let mut urls: Vec<_> = items.iter_mut().map(|item| &mut item.url).collect();
+    WebSocketArgs::check_urls(&urls, WebSocketArgs::is_asked(&args.urls))?;
+    args.grpc.apply(&mut urls)?;
     let body = args.body.as_deref().map(body).transpose()?;
     let mut targets = Targets::default();
     for item in items {

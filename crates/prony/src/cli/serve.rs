@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use prony_core::serve::{
-    Change, CloseAfter, EventBehavior, Latency, ServerBehavior, Share, Stalls, StatusMix,
+    Change, CloseAfter, EventBehavior, Latency, ServerBehavior, Share, SocketBehavior, Stalls,
+    StatusMix,
 };
 use prony_core::units::Span;
 
@@ -48,6 +49,12 @@ pub struct ServeArgs {
     /// pings: a comment before each event.
     #[arg(long, value_name = "STREAM", help_heading = BEHAVIOR)]
     pub sse: Option<EventBehavior>,
+    /// Answer WebSocket: echo, push:50 (messages per second) or push:exp:20ms
+    ///
+    /// echo returns each message, after the service time of --latency. push sends messages of
+    /// --size bytes, with these times between them. Without --ws, handshakes are usual requests.
+    #[arg(long, value_name = "WHAT", help_heading = BEHAVIOR)]
+    pub ws: Option<SocketBehavior>,
     /// Freeze the server: 1s@10s (for 1 s every 10 s), 2s@+4s (once, after 4 s)
     ///
     /// Separate several with commas.
@@ -159,6 +166,7 @@ impl ServeArgs {
             stalls: self.stall.clone(),
             workers: self.workers,
             sse: self.sse,
+            ws: self.ws,
             size: self.size,
             statuses: self.status.clone(),
             chunked: self.chunked,

@@ -9,9 +9,10 @@ use super::{STREAMS, values};
 /// Options of streams.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct StreamArgs {
-    /// Read the bodies of replies as streams of messages: sse, ndjson or chunks
+    /// Read replies as streams of messages: sse, ndjson, chunks or messages
     ///
-    /// A message is a server-sent event, a line, or a chunk (with HTTP/2 a DATA frame). The report
+    /// A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), or, with ws://
+    /// URLs, a message of WebSocket. The report
     /// has the times to the first message and between messages (docs/streams.md).
     #[arg(long, value_name = "FORMAT", help_heading = STREAMS, value_parser = format)]
     pub stream: Option<StreamFormat>,
@@ -59,6 +60,7 @@ fn format(text: &str) -> Result<StreamFormat, String> {
         "sse" => Ok(StreamFormat::Sse),
         "ndjson" => Ok(StreamFormat::Ndjson),
         "chunks" => Ok(StreamFormat::Chunks),
-        _ => Err("must be sse, ndjson or chunks".into()),
+        "messages" => Ok(StreamFormat::Messages),
+        _ => Err("must be sse, ndjson, chunks or messages".into()),
     }
 }

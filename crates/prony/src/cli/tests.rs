@@ -169,6 +169,30 @@ fn rejects_invalid_options_of_grpc() {
 }
 
 #[test]
+fn rejects_what_websocket_cannot_do() {
+    let lines = [
+        "http://h/ --binary",
+        "http://h/ --subprotocol chat",
+        "ws://h/ http://h/",
+        "ws://h/ --subprotocol a,b",
+        "ws://h/ --method POST -b x",
+        "ws://h/ --messages 10/s",
+        "ws://h/ -b x --messages 10/s --messages-reply id",
+        "ws://h/ -b x --messages 10/s --messages-time 60s",
+        "ws://h/ -b x --messages 10/s --messages-reply order --stream messages",
+        "ws://h/ --stream sse",
+        "http://h/ --stream messages",
+        "ws://h/ -H Sec-WebSocket-Key:abc",
+        "wss://h/ --http 2",
+        "ws://h/ -p 2",
+        "ws://h/ --expect OK",
+        "ws://h/ --requests-per-connection 5",
+    ];
+    let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
+    check(&lines, sentence, expect_file!["tests/refused_websocket.txt"]);
+}
+
+#[test]
 fn rejects_invalid_command_lines() {
     let lines = [
         "",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use prony_core::fault::Fault;
 use prony_core::plan::{
     Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan,
-    MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think,
+    MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think, WebSocketPlan,
 };
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
@@ -233,6 +233,8 @@ fn over_http2() -> [Summary; 3] {
         time: Some(Span::from_secs(1)),
         reply: MessageReply::Field,
     }));
+    run.plan.websocket =
+        Some(Box::new(WebSocketPlan { binary: true, subprotocols: vec!["chat".into()] }));
     run.plan.stream = Some(Box::new(StreamPlan {
         format: StreamFormat::Sse,
         content: Some("/a".into()),

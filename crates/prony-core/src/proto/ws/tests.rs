@@ -83,7 +83,7 @@ fn plan(messages: Option<MessageReply>, stream: bool) -> Plan {
         path: "/chat?room=1".into(),
         authority: "h".into(),
         headers: vec![("Origin".to_owned(), "http://h".to_owned())].into(),
-        body: b"hello".to_vec(),
+        body: if messages.is_some() { b"hello".to_vec() } else { Vec::new() },
         ..CallSpec::default()
     };
     let load = Load::Closed { connections: 1, think: Think::None };
@@ -403,7 +403,7 @@ proptest! {
     /// Whatever a server sends after its handshake, and in whatever pieces: the same is seen.
     #[test]
     fn anything_is_the_same_in_every_split(
-        bytes in vec(prop_oneof![Just(0x81_u8), Just(0x01), Just(0x80), 0_u8..8, any::<u8>()], 0..80),
+        bytes in vec(prop_oneof![Just(0x81_u8), Just(0x01), 0_u8..8, any::<u8>()], 0..80),
         cuts in vec(0_usize..300, 0..12),
     ) {
         let plan = plan(Some(MessageReply::Order), false);

@@ -330,6 +330,43 @@ fn reads_a_schedule_of_messages() {
 }
 
 #[test]
+fn explains_connections_of_websocket() {
+    let text = r#"
+        url = "wss://h/chat"
+        timeout = "90s"
+        request = [{ path = "/chat", body = "hello" }]
+        [websocket]
+        binary = true
+        subprotocols = ["chat", "v2.chat"]
+        messages = "10/s"
+        messages-time = "60s"
+        messages-reply = "none"
+    "#;
+    let plan = plan(text);
+    let written = explain(&plan, &[]);
+    assert_eq!(self::plan(&written), plan, "{written}");
+    let table = written.split("[websocket]").nth(1).expect("a table");
+    expect![[r#"
+
+        binary = true
+        subprotocols = ["chat", "v2.chat"]
+        messages = "10"
+        messages-time = "1m"
+        messages-reply = "none"
+    "#]]
+    .assert_eq(table);
+    let messages = plan.messages.as_deref().expect("a schedule");
+    assert_eq!((messages.count, plan.requests_per_connection), (None, Some(1)));
+    assert_eq!(plan.expect.statuses, [(1000, 1000)]);
+    // A URL is enough, and a message is sent once.
+    let short = self::plan("url = \"ws://h\"\nrequest = [{ path = \"/\", body = \"hi\" }]");
+    assert_eq!(short.messages.as_deref().and_then(|m| m.count), Some(1));
+    assert_eq!(self::plan(&explain(&short, &[])), short);
+    let none = self::plan("url = \"ws://h/\"");
+    assert_eq!((none.messages.is_none(), self::plan(&explain(&none, &[]))), (true, none.clone()));
+}
+
+#[test]
 fn explains_streams() {
     check(
         r#"

@@ -389,10 +389,12 @@ fn streams() {
             "url = \"http://h\"\n[stream]\nformat = \"chunks\"\ncontent-pointer = \"/a\"",
             "url = \"http://h\"\n[stream]\ntime = \"30s\"",
             "url = \"http://h\"\n[stream]\nuntil-event = \"\"",
+            "url = \"http://h\"\nrequest = [\"/\", { url = \"ws://h\" }]",
+            "url = \"ws://h\"\n[websocket]\nmessages-count = 5\nhurz = 1",
         ],
         expect![[r#"
             p:2:10: `stream` is a string, expected a table: [stream]
-            p:3:10: `format`: 'json' is unknown; write "sse" or "ndjson" or "chunks"
+            p:3:10: `format`: 'json' is unknown; write "sse" or "ndjson" or "chunks" or "messages"
             p:4:10: `events` '0': must be at least 1
             p:2:1: 'choices' is not a JSON pointer: write '/' before each key or index, as in '/choices/0/delta/content'
             p:2:1: a chunk is no JSON text: a pointer to the content of messages needs streams of the format sse or ndjson

@@ -1,0 +1,51 @@
+//! The table `[websocket]` of a plan file.
+
+use prony_core::plan::{Plan, WebSocketPlan};
+use toml::de::DeValue;
+
+use super::explain::{array, line, quoted};
+use super::grpc::explain_messages;
+use super::reader::Section;
+use super::request::Requests;
+use crate::websocket::WebSocketDraft;
+
+const NAMES: &str = "the name of a subprotocol, or a list of them";
+
+impl<'a> Requests<'a> {
+    /// Reads the table `[websocket]`; `None`: the plan has no connections of WebSocket.
+    pub(super) fn websocket(&mut self, top: &mut Section<'a>) -> Option<WebSocketDraft> {
+        if self.is_websocket && self.is_http {
+            let what = "URLs are all of WebSocket, or none; use ws:// for all";
+            self.problems.add(0, what);
+        }
+        let Some(item) = top.take("websocket") else {
+            return self.is_websocket.then(WebSocketDraft::default);
+        };
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(&mut self.problems, "a table: [websocket]");
+            return None;
+        };
+        let mut section = Section::new("[websocket]", item.at, table);
+        let binary = section.take("binary").and_then(|i| i.boolean(&mut self.problems));
+        let subprotocols = section.take("subprotocols");
+        let subprotocols = subprotocols.and_then(|i| i.texts(&mut self.problems, NAMES));
+        let messages = self.messages(&mut section, item.at);
+        section.finish(&mut self.problems);
+        let subprotocols = subprotocols.unwrap_or_default();
+        let subprotocols = subprotocols.into_iter().map(Into::into).collect();
+        Some(WebSocketDraft { binary: binary.unwrap_or(false), subprotocols, messages })
+    }
+}
+
+/// Writes the table `[websocket]`.
+pub(super) fn explain(plan: &Plan, spec: &WebSocketPlan, out: &mut String) {
+    out.push_str("\n[websocket]\n");
+    if spec.binary {
+        line(out, "binary", "true");
+    }
+    if !spec.subprotocols.is_empty() {
+        let names: Vec<_> = spec.subprotocols.iter().map(|name| quoted(name)).collect();
+        line(out, "subprotocols", array(&names));
+    }
+    explain_messages(plan, out);
+}
