@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 14] = [
+const READERS: [Reader; 15] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -97,6 +97,13 @@ const READERS: [Reader; 14] = [
         module: Some("grpc_reflection.v1alpha.reflection, grpc_health.v1"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: install_grpcio,
+    },
+    Reader {
+        what: "WebSocket of both sides (the Python package `websockets`)",
+        variable: "PRONY_TEST_WEBSOCKETS",
+        module: Some("websockets"),
+        place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
+        install: || pip(&venv()?, &["install"], "websockets==17.4"),
     },
     Reader {
         what: "httperf's report in an independent parser (the npm package `httperfjs`)",

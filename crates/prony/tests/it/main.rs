@@ -55,4 +55,5 @@ mod thresholds;
 mod tls;
 mod tui;
 mod until;
+mod websocket;
 mod wrk;

@@ -1,0 +1,244 @@
+//! WebSocket: to prony's own target server, and with the Python package `websockets` as server and
+//! as client, whose counts are prony's.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::http2_peers::lines;
+use crate::rig::{Other, Report, Serve, alone, measure, prony, served, wait_until};
+use crate::tls::Certificates;
+
+fn tally(report: &Report) -> &Value {
+    &report.0["measurement"]["tally"]["stream_messages"]
+}
+
+fn count(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or(0)
+}
+
+/// The URL of a server with another scheme.
+fn ws(url: &str) -> String {
+    url.replacen("http", "ws", 1)
+}
+
+/// Counts of both sides are equal. A machine that is busy makes times longer, not shorter.
+#[test]
+fn measures_echoes_of_the_target_server() {
+    let _alone = alone();
+    let certificates = Certificates::new();
+    let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
+    let (ca, secure) = (certificates.path("ca.pem"), ["--tls", "--cert", &cert, "--key", &key]);
+    for tls in [false, true] {
+        let more = if tls { &secure[..] } else { &[] };
+        let server = Serve::start(&[&["--ws", "echo", "--latency", "fixed:2ms"], more].concat());
+        let url = ws(&server.url("/chat")).replace("127.0.0.1", "localhost");
+        assert!(url.starts_with(if tls { "wss://" } else { "ws://" }), "{url}");
+        let load = ["-n", "30", "-c", "3", "--cacert", &ca, "--subprotocol", "chat", &url];
+        let load = if tls { &load[..] } else { &[&load[..4], &load[6..]].concat() };
+        let messages = ["--messages", "200/s", "--messages-count", "20", "-b", "hello"];
+        let report = measure(&[load, &messages].concat());
+        report.check_sums();
+        assert_eq!((report.status(1000), report.count("failed")), (30, 0));
+        let counts = tally(&report);
+        let names = ["sent", "awaited", "answered", "received", "unmatched"];
+        assert_eq!(names.map(|name| count(counts, name)), [600, 600, 600, 600, 0]);
+        assert!(report.ms("message", "min") >= 2.0, "{:#}", report.0["measurement"]["times"]);
+        assert!(report.ms("message_service", "mean") < 50.0);
+        let counters = server.stop();
+        assert_eq!((served(&counters, "sockets"), served(&counters, "violations")), (30, 0));
+        assert_eq!(served(&counters, "socket_messages_received"), 600);
+        assert_eq!(served(&counters, "socket_messages_sent"), 600);
+    }
+}
+
+/// A server that pushes: bounds end connections, and a threshold decides about their times.
+#[test]
+fn reads_what_a_server_pushes() {
+    let _alone = alone();
+    let server = Serve::start(&["--ws", "push:100", "--size", "40"]);
+    let url = ws(&server.url("/"));
+    let load = ["-n", "10", "-c", "5", "--stream", "messages", &url];
+    let report = measure(&[&load[..], &["--stream-events", "20", "-b", "subscribe"]].concat());
+    assert_eq!((report.status(1000), count(tally(&report), "received")), (10, 200));
+    assert_eq!(count(tally(&report), "sent"), 10);
+    let gap = report.0["measurement"]["times"]["message_gap"]["mean_ns"].as_f64().expect("a mean");
+    assert!((9e6..20e6).contains(&gap), "{gap}");
+    let limits = ["--stream-time", "300ms", "--threshold", "message-gap.mean < 1ms"];
+    let missed = prony(&[&load[..], &limits].concat());
+    assert_eq!(missed.code, 99, "{}", missed.stdout);
+    let until = measure(&[&load[..], &["--until-event", "3 "]].concat());
+    assert_eq!((until.status(1000), count(tally(&until), "received")), (10, 30));
+    let counters = server.stop();
+    assert_eq!((served(&counters, "sockets"), served(&counters, "violations")), (30, 0));
+}
+
+/// A server without WebSocket replies as HTTP does.
+#[test]
+fn other_statuses_are_failures_that_can_be_expected() {
+    let server = Serve::start(&[]);
+    let url = ws(&server.url("/status/403"));
+    let report = prony(&["-n", "5", "-c", "1", "--json", &url]).report();
+    assert_eq!((report.status(403), report.errors("unexpected-status")), (5, 5));
+    let report = measure(&["-n", "5", "-c", "1", "--expect", "403,1000-1001", &url]);
+    assert_eq!((report.status(403), report.count("failed")), (5, 0));
+}
+
+/// `--explain` writes a plan file that gives the same run, in virtual time, too.
+#[test]
+fn plans_are_explained_and_simulated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    let file = file.to_str().expect("UTF-8");
+    let load = [
+        "ws://127.0.0.1/chat",
+        "-r",
+        "10",
+        "-n",
+        "20",
+        "-b",
+        "hi",
+        "--binary",
+        "--messages",
+        "50/s",
+        "--messages-time",
+        "1s",
+        "--messages-arrivals",
+        "poisson",
+        "--subprotocol",
+        "a",
+        "--simulate",
+        "7",
+    ];
+    let explained = prony(&[&load[..], &["--explain"]].concat());
+    assert_eq!(explained.code, 0, "{}", explained.stderr);
+    assert!(explained.stdout.contains("url = \"ws://127.0.0.1\""), "{}", explained.stdout);
+    assert!(explained.stdout.contains("[websocket]"), "{}", explained.stdout);
+    std::fs::write(file, &explained.stdout).expect("written");
+    let direct = prony(&[&load[..], &["--json"]].concat());
+    let read = prony(&["run", file, "--simulate", "7", "--json"]);
+    let [direct, read] = [direct, read].map(|ended| ended.report());
+    assert_eq!(direct.0["measurement"], read.0["measurement"]);
+    assert_eq!((direct.status(1000), direct.count("failed")), (20, 0));
+    let sent = count(tally(&direct), "sent");
+    assert!((800..1_200).contains(&sent), "{sent}");
+    assert_eq!(count(tally(&direct), "answered"), sent);
+}
+
+/// A Python with the package `websockets`.
+fn python() -> Option<String> {
+    let path = std::env::var("PRONY_TEST_WEBSOCKETS").ok();
+    if path.is_none() {
+        eprintln!("skipped: PRONY_TEST_WEBSOCKETS names no Python");
+    }
+    path
+}
+
+/// A server that echoes, in fragments if wanted, closes after three messages, or pushes.
+const SERVER: &str = "
+import asyncio
+from websockets.asyncio.server import serve
+
+log = open('@DIR@/served', 'w', buffering=1)
+
+async def app(ws):
+    try:
+        await talk(ws)
+    finally:
+        print('close', ws.close_code, ws.subprotocol, file=log)
+
+async def talk(ws):
+    kind, messages = ws.request.path, 0
+    async for message in ws:
+        messages += 1
+        print('message', type(message).__name__, len(message), file=log)
+        if kind == '/fragments':
+            await ws.send([message[:1], message[1:]])
+        elif kind == '/push':
+            for i in range(5):
+                await ws.send('message ' + str(i))
+        else:
+            await ws.send(message)
+        if kind == '/leave' and messages == 3:
+            await ws.close(4001, 'enough')
+
+async def main():
+    async with serve(app, '127.0.0.1', @PORT@, subprotocols=['chat'], ping_interval=0.05,
+                     compression=None):
+        await asyncio.Future()
+
+asyncio.run(main())
+";
+
+#[test]
+fn counters_agree_with_a_server_in_python() {
+    let Some(python) = python() else { return };
+    let _alone = alone();
+    let server = Other::start(&python, &[], SERVER);
+    let ended = |text: &str, n: u64| {
+        wait_until("the server's log", || lines(&server, "served", text) >= n);
+        assert_eq!(lines(&server, "served", text), n, "{text}");
+    };
+    let chat = ["-c", "2", "--subprotocol", "chat"];
+    let load = [&chat[..], &["-n", "20", "--messages", "100/s", "--messages-count", "10"]].concat();
+    let url = |path: &str| ws(&server.url(path));
+    let mut sent = 0;
+    let binary = ["-b", "hello", "--binary"];
+    for (path, more) in [("/", &binary[..2]), ("/fragments", &binary)] {
+        let report = measure(&[&load[..], more, &[&url(path)]].concat());
+        report.check_sums();
+        assert_eq!((report.status(1000), report.count("failed")), (20, 0), "{path}");
+        assert_eq!(count(tally(&report), "answered"), 200, "{path}");
+        sent += 20;
+        ended("close 1000 chat", sent);
+    }
+    ended("message str 5", 200);
+    ended("message bytes 5", 200);
+    // A message over 64 KiB, without a schedule.
+    let long = "x".repeat(100_000);
+    let report = measure(&[&chat[..], &["-n", "8", "-b", &long, &url("/")]].concat());
+    assert_eq!((report.status(1000), count(tally(&report), "answered")), (8, 8));
+    ended("message str 100000", 8);
+    // A server that closes: its code is the outcome. The answers on the last connections of a run
+    // may not be sent any more.
+    let leave = ["-b", "hello", "--json", &url("/leave")];
+    let report = prony(&[&load[..], &leave].concat()).report();
+    assert_eq!((report.status(4001), report.errors("unexpected-status")), (20, 20));
+    ended("close ", 68);
+    assert!(lines(&server, "served", "close 4001") >= 18);
+    let push = ["-n", "6", "-b", "hello", "--stream", "messages", "--stream-events", "5"];
+    let report = measure(&[&chat[..], &push, &[&url("/push")]].concat());
+    assert_eq!((report.status(1000), count(tally(&report), "received")), (6, 30));
+}
+
+/// A client in Python is answered by `prony serve`.
+#[test]
+fn a_client_in_python_is_answered() {
+    let Some(python) = python() else { return };
+    let script = "
+import asyncio, sys
+from websockets.asyncio.client import connect
+
+async def main():
+    async with connect(sys.argv[1], subprotocols=['chat', 'other']) as ws:
+        assert ws.subprotocol == 'chat'
+        for message in ['', 'x' * 200, '\\u00fc' * 70000, bytes([0, 255]), b'z' * 200000]:
+            await ws.send(message)
+            assert await ws.recv() == message
+        await (await ws.ping(b'are you there'))
+        await ws.send(['a', 'b', 'c'])
+        assert await ws.recv() == 'abc'
+        await ws.close(3000, 'done')
+    assert ws.close_code == 3000, ws.close_code
+
+asyncio.run(main())
+";
+    let server = Serve::start(&["--ws", "echo"]);
+    let url = ws(&server.url("/"));
+    let output = Command::new(python).args(["-c", script, &url]).output().expect("it is installed");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let counters = server.stop();
+    let names = ["sockets", "socket_messages_received", "socket_messages_sent", "violations"];
+    assert_eq!(names.map(|name| served(&counters, name)), [1, 6, 6, 0]);
+}
