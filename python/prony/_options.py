@@ -257,8 +257,8 @@ class LoadOptions(TypedDict, total=False):
     """How replies are matched with messages: order, none, or the name of a field [default:
     order]
 
-    WebSocket has no fields. REQUEST:REPLY names different fields in both. Methods with one
-    reply have none by default."""
+    REQUEST:REPLY names different fields in both. Methods with one reply have none by
+    default. WebSocket has no fields."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
@@ -1107,8 +1107,8 @@ class CapacityOptions(TypedDict, total=False):
     """How replies are matched with messages: order, none, or the name of a field [default:
     order]
 
-    WebSocket has no fields. REQUEST:REPLY names different fields in both. Methods with one
-    reply have none by default."""
+    REQUEST:REPLY names different fields in both. Methods with one reply have none by
+    default. WebSocket has no fields."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
@@ -1526,8 +1526,8 @@ class CompareOptions(TypedDict, total=False):
     """How replies are matched with messages: order, none, or the name of a field [default:
     order]
 
-    WebSocket has no fields. REQUEST:REPLY names different fields in both. Methods with one
-    reply have none by default."""
+    REQUEST:REPLY names different fields in both. Methods with one reply have none by
+    default. WebSocket has no fields."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
@@ -1794,7 +1794,7 @@ class ServeOptions(TypedDict, total=False):
     """Answer WebSocket: echo, push:50 (messages per second) or push:exp:20ms
 
     echo returns each message, after the service time of --latency. push sends messages of
-    --size bytes, with these times between them. Handshakes are otherwise usual requests."""
+    --size bytes, with these times between them. Without --ws, handshakes are usual requests."""
 
     stall: str
     """Freeze the server: 1s@10s (for 1 s every 10 s), 2s@+4s (once, after 4 s) [default: none]

@@ -38,11 +38,11 @@ fn table(title: &str, command: &Command, shared: &str) -> String {
         let args = args.iter().filter(|a| a.get_help_heading() == heading);
         let (as_of_load, own): (Vec<_>, Vec<_>) =
             args.partition(|arg| !shared.is_empty() && shared.contains(&row(arg)));
-        same.extend(as_of_load.into_iter().map(|arg| name(arg)));
+        same.extend(as_of_load.into_iter().map(name));
         if !own.is_empty() {
             let name = heading.unwrap_or("other").to_lowercase();
             let _ = write!(tables, "\n| {name} | meaning | default |\n|---|---|---|\n");
-            tables.extend(own.into_iter().map(|arg| row(arg)));
+            tables.extend(own.into_iter().map(row));
         }
     }
     if !same.is_empty() {

@@ -400,6 +400,9 @@ fn streams() {
             p:2:1: a chunk is no JSON text: a pointer to the content of messages needs streams of the format sse or ndjson
             p:1:1: this plan cannot be run: a stream is ended after 30s, and the timeout of its request is 30s; use a longer timeout (`timeout`), or end streams earlier
             p:2:1: the text that ends a stream must not be empty
+            p:1:1: URLs are all of WebSocket, or none; use ws:// for all
+            p:2:1: the table has options of a schedule of messages, but no rate: `messages`
+            p:4:1: [websocket] has no key `hurz`; it may have binary, messages, messages-arrivals, messages-count, messages-reply, messages-time, subprotocols
         "#]],
     );
 }
