@@ -50,22 +50,24 @@ impl Format {
             let lines = beginning[..whole].split(|b| *b == b'\n').take(DETECT_LINES);
             lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).filter(|l| !l.is_empty())
         };
-        let candidates = ["w3c", "alb", "haproxy", "combined", "caddy", "envoy", "json"];
+        // HAProxy's has so few fixed parts that it could read lines of Combined, with the name of
+        // the browser as their request.
+        let candidates = ["w3c", "alb", "combined", "haproxy", "caddy", "envoy", "json"];
         for mut format in candidates.into_iter().flat_map(Self::parse) {
             let times = &mut Times::default();
-            let read = lines()
-                .filter(|line| {
-                    let fields = format.read(line, times);
-                    matches!(fields, Ok(Some(f)) if f.is_no_request || !f.target.is_empty())
-                })
-                .count();
-            if read > best.0 {
-                best = (read, Some(format));
+            let worth = |line| match format.read(line, times) {
+                Ok(Some(fields)) if fields.is_no_request => 1,
+                Ok(Some(fields)) if !fields.target.is_empty() => 2,
+                _ => 0,
+            };
+            let worth: usize = lines().map(worth).sum();
+            if worth > best.0 {
+                best = (worth, Some(format));
             }
         }
         let comments = lines().filter(|line| line[0] == b'#').count();
-        let (read, format) = best;
-        format.filter(|_| 2 * read >= lines().count() - comments)
+        let (worth, format) = best;
+        format.filter(|_| worth >= lines().count() - comments)
     }
 
     /// The parts of a line, or `None` if it is a comment.
@@ -120,6 +122,14 @@ mod tests {
                 "W3C extended",
             ),
             ("a - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.0\" 200 2\nbad\n", "Combined"),
+            (
+                "a - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.0\" 200 2 \"-\" \"Mozilla/5.0 (X11)\"\n",
+                "Combined",
+            ),
+            (
+                "a - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.0\" 200 2 \"http://a/b\" \"curl 8\"\n",
+                "Combined",
+            ),
             (
                 "1.2.3.4:5 [06/Feb/2009:12:14:14.655] h b/s 10/0/3/6/19 200 2 - - ---- 1/1/1/1/0 0/0 \"GET / HTTP/1.1\"\n",
                 "HAProxy's httplog",
