@@ -77,10 +77,17 @@ fn joined<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<(usize, Stri
     found
 }
 
-/// A line with values instead of its shell variables and arithmetic.
+/// A line with values instead of its shell variables and arithmetic, of which there are none in
+/// single quotes.
 fn with_values(line: &str) -> String {
+    let parts = line.split('\'').enumerate();
+    let parts = parts.map(|(i, part)| if i % 2 == 1 { part.to_owned() } else { valued(part) });
+    parts.collect::<Vec<_>>().join("'")
+}
+
+fn valued(part: &str) -> String {
     let mut out = String::new();
-    let mut rest = line;
+    let mut rest = part;
     while let Some((before, after)) = rest.split_once('$') {
         out += before;
         if let Some(sum) = after.strip_prefix("((") {
@@ -119,8 +126,9 @@ fn calls(line: &str) -> Vec<Vec<String>> {
 }
 
 /// These commands read options in order, so that an unknown option at the end is refused last.
-const NO_EXPLAIN: [&str; 15] = [
+const NO_EXPLAIN: [&str; 16] = [
     "import",
+    "replay",
     "capacity",
     "compare",
     "serve",
