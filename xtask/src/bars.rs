@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 
-use crate::shell::{cargo, run};
+use crate::shell::{self, run};
 
 /// The default number of runs for each row, and the default first seed.
 const RUNS: &str = "1000";
@@ -17,17 +17,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     if !known || args.len() > 2 {
         bail!("usage: cargo xtask bars [RUNS [SEED]]");
     }
-    let test = [
-        "test",
-        "--locked",
-        "--quiet",
-        "--profile=fast",
-        "-p",
-        "prony-sim",
-        "--test",
-        "simulation",
-    ];
-    let mut study = cargo(&test);
+    let mut study = shell::simulations();
     run(study
         .args(["confidence::study", "--", "--nocapture"])
         .env("PRONY_BARS", format!("{runs} {seed}")))

@@ -15,6 +15,14 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// The tests of prony-sim, for studies that take long.
+pub(crate) fn simulations() -> Command {
+    let package = ["--package=prony-sim", "--test=simulation"];
+    let mut command = cargo(&["test", "--locked", "--quiet", "--profile=fast"]);
+    command.args(package);
+    command
+}
+
 /// A program with arguments.
 pub(crate) fn program(name: impl AsRef<OsStr>, args: &[&str]) -> Command {
     let mut command = Command::new(name);

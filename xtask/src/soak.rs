@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell::{cargo, run, target_dir, which};
+use crate::shell::{self, cargo, run, target_dir, which};
 use crate::{bars, decisions, verdicts};
 
 const USAGE: &str = "usage: cargo xtask soak [--list] [--shard K/N] [STEP...]";
@@ -96,18 +96,8 @@ fn capacity() -> Result<()> {
 
 /// The tables of docs/compare.md.
 fn comparisons() -> Result<()> {
-    let test = [
-        "test",
-        "--locked",
-        "--quiet",
-        "--profile=fast",
-        "-p",
-        "prony-sim",
-        "--test",
-        "simulation",
-    ];
     let number = env::var("PRONY_COMPARISONS").unwrap_or_else(|_| COMPARISONS.to_owned());
-    let mut study = cargo(&test);
+    let mut study = shell::simulations();
     let tests = ["comparisons::study", "comparisons::cost", "--nocapture", "--test-threads", "1"];
     run(study.arg("--").args(tests).env("PRONY_COMPARISONS", number))
 }
