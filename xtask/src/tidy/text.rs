@@ -75,6 +75,10 @@ pub(super) fn check_rust(
                 find(format!("{token}: {why}"));
             }
         }
+        let is_doc = ["///", "//!"].iter().any(|mark| line.trim_start().starts_with(mark));
+        if is_doc && line.contains("```") && !path.starts_with("xtask/src/tidy/") {
+            find("an example that `cargo xtask ci` does not run: write a test".to_owned());
+        }
         if code.contains(COMMENT) && !path.starts_with("xtask/src/tidy/") {
             for note in BANNED_NOTES.iter().filter(|n| line.contains(**n)) {
                 find(format!("{note}: do it, or write an issue"));

@@ -65,7 +65,7 @@ fn unreachable_rates_end_in_time_with_a_report() {
     std::fs::write(&session, "/\n").unwrap();
     let server = Serve::start(&[]);
     let url = server.url("/");
-    for driver in rig::drivers() {
+    rig::side_by_side(rig::drivers(), |driver| {
         for (load, due) in models(trace.to_str().unwrap(), session.to_str().unwrap()) {
             let mut args: Vec<&str> = load.iter().map(String::as_str).collect();
             args.extend(["--driver", driver, &url]);
@@ -78,7 +78,7 @@ fn unreachable_rates_end_in_time_with_a_report() {
             let most = Duration::from_secs(1) + GRACE + SLACK;
             assert!(took < most, "{what}: it took {took:?}");
         }
-    }
+    });
 }
 
 #[test]

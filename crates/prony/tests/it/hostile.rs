@@ -46,7 +46,7 @@ fn loads() -> [Vec<&'static str>; 3] {
 fn counters_add_up_and_nothing_leaks() {
     let _alone = alone();
     // The three loads last 30 s on each driver; with SLOW set, each of them does.
-    let length = if slow() { 30 } else { 10 };
+    let length = if slow() { 30 } else { 6 };
     side_by_side(drivers(), |driver| {
         let length = Duration::from_secs(length);
         let connected: u64 = loads().iter().map(|load| hostile(driver, load, length)).sum();
