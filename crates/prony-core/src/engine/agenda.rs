@@ -81,8 +81,15 @@ impl Agenda {
         self.actions.pop_front()
     }
 
-    /// Discard all actions that the driver has not taken, and finish.
+    /// Finish when the driver has taken the bytes that are ready, such as the answer to a peer that
+    /// says goodbye. Discard all other actions.
     pub(super) fn finish(&mut self) {
+        self.actions.retain(|action| matches!(action, Action::Transmit { .. }));
+        self.actions.push_back(Action::Finished);
+    }
+
+    /// Discard all actions that the driver has not taken, and finish.
+    pub(super) fn finish_at_once(&mut self) {
         self.first = NOTHING;
         self.actions.clear();
         self.actions.push_back(Action::Finished);
@@ -131,8 +138,21 @@ mod tests {
         assert_eq!(agenda.next(), Some(Action::Yield));
         assert_eq!(agenda.next(), Some(Action::Transmit { id: id(3) }));
         agenda.ask_for_output(id(4));
-        agenda.finish();
+        agenda.finish_at_once();
         assert_eq!(agenda.take_first(), None);
+        assert_eq!((agenda.next(), agenda.is_empty()), (Some(Action::Finished), true));
+    }
+
+    #[test]
+    fn what_is_ready_is_sent_before_the_end() {
+        let mut agenda = Agenda::new();
+        agenda.ask_for_output(id(1));
+        agenda.ask(Action::Yield);
+        agenda.ask(Action::Connect { id: id(2), endpoint: 0 });
+        agenda.ask_for_output(id(3));
+        agenda.finish();
+        assert_eq!(agenda.take_first(), Some(id(1)));
+        assert_eq!(agenda.next(), Some(Action::Transmit { id: id(3) }));
         assert_eq!((agenda.next(), agenda.is_empty()), (Some(Action::Finished), true));
     }
 

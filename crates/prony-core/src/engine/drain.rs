@@ -10,7 +10,16 @@ pub(super) enum Stage {
     Running,
     /// No request starts. Requests that have not ended at this time count as unfinished.
     Draining(Nanos),
+    /// All requests have ended. Bytes that are ready are still sent.
+    Ending,
     Over,
+}
+
+impl Stage {
+    /// Whether nothing that happens counts any more.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::Ending | Self::Over)
+    }
 }
 
 impl<P: Carrier> Engine<P> {
@@ -38,7 +47,10 @@ impl<P: Carrier> Engine<P> {
         self.leave_unfinished(&waiting);
         debug_assert_eq!(self.outstanding, 0);
         self.end_running_sessions(now);
-        self.over();
+        if !self.stage.is_over() {
+            self.stage = Stage::Over;
+            self.agenda.finish_at_once();
+        }
     }
 
     fn leave_unfinished(&mut self, exchanges: &[RequestId]) {
@@ -49,17 +61,11 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    pub(super) fn over(&mut self) {
-        if self.stage != Stage::Over {
-            self.stage = Stage::Over;
-            self.agenda.finish();
-        }
-    }
-
     pub(super) fn check_over(&mut self) {
         debug_assert!(self.outcome.is_applied(), "{:?}", self.outcome);
-        if self.stage != Stage::Over && self.outstanding == 0 && self.load.is_done() {
-            self.over();
+        if !self.stage.is_over() && self.outstanding == 0 && self.load.is_done() {
+            self.stage = Stage::Ending;
+            self.agenda.finish();
         }
     }
 }

@@ -243,7 +243,7 @@ impl<P: Carrier> Engine<P> {
     /// When it wants to be called, whatever happens.
     #[inline(always)]
     fn next_tick(&self) -> Option<Nanos> {
-        if self.stage == Stage::Over {
+        if self.stage.is_over() {
             return None;
         }
         let mut at = self.agenda.deadline().min(self.queue_deadline());
@@ -302,7 +302,7 @@ impl<P: Carrier> Engine<P> {
 
 impl<P: Carrier> Machine for Engine<P> {
     fn on_connected(&mut self, id: ConnId, now: Nanos) {
-        if self.stage == Stage::Over || !self.links.live(id) {
+        if self.stage.is_over() || !self.links.live(id) {
             return;
         }
         self.recorder.event(now);
@@ -311,7 +311,7 @@ impl<P: Carrier> Machine for Engine<P> {
     }
 
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
-        if self.stage == Stage::Over || !self.links.live(id) {
+        if self.stage.is_over() || !self.links.live(id) {
             return;
         }
         self.recorder.event(now);
@@ -340,7 +340,7 @@ impl<P: Carrier> Machine for Engine<P> {
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
-        if self.stage == Stage::Over || !self.links.live(id) {
+        if self.stage.is_over() || !self.links.live(id) {
             return;
         }
         self.recorder.event(now);
@@ -350,7 +350,7 @@ impl<P: Carrier> Machine for Engine<P> {
     }
 
     fn on_tick(&mut self, now: Nanos) {
-        if self.stage == Stage::Over {
+        if self.stage.is_over() {
             return;
         }
         self.recorder.event(now);
@@ -371,7 +371,7 @@ impl<P: Carrier> Machine for Engine<P> {
     }
 
     fn on_turn(&mut self, now: Nanos) {
-        if self.stage == Stage::Over {
+        if self.stage.is_over() {
             return;
         }
         self.recorder.event(now);
@@ -381,7 +381,7 @@ impl<P: Carrier> Machine for Engine<P> {
     }
 
     fn on_stop(&mut self, how: StopRequest, now: Nanos) {
-        if self.stage == Stage::Over {
+        if self.stage.is_over() {
             return;
         }
         self.recorder.event(now);
@@ -434,7 +434,7 @@ impl<P: Carrier> Machine for Engine<P> {
     }
 
     fn prepare_output(&mut self, id: ConnId) {
-        if self.stage != Stage::Over && self.links.live(id) {
+        if !self.stage.is_over() && self.links.live(id) {
             self.encode_early(id.slot);
         }
     }
