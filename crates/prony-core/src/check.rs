@@ -162,7 +162,8 @@ impl Plan {
             return Err("round trips have no HTTP version".into());
         }
         let is_plain = self.endpoints.iter().any(|e| e.tls_name().is_none());
-        if self.http == HttpVersion::Http2 && is_plain {
+        // What is wrong with WebSocket over HTTP/2 is said elsewhere.
+        if self.http == HttpVersion::Http2 && is_plain && self.websocket.is_none() {
             return Err("without TLS nothing negotiates HTTP/2: use --h2c (`http = \"2-only\"`) \
                         for http:// URLs of servers that speak it"
                 .into());
