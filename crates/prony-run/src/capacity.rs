@@ -3,7 +3,7 @@
 use prony_core::capacity::{Answer, Observed, Search, Settings, Step, Trial, refusal};
 use prony_core::plan::{Load, Plan, Stop};
 use prony_core::schedule::RatePlan;
-use prony_core::summary::Summary;
+use prony_core::summary::{Summary, Verdict};
 use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use prony_report::words;
@@ -33,8 +33,8 @@ pub fn search(
         show(&search, &trial);
         let (summary, took) = run(&plan_of(plan, &trial))?;
         let mut observed = Observed::of(&summary, &thresholds, trial);
-        if observed.limit.is_some() {
-            let judgment = summary.verdict();
+        let judgment = summary.verdict();
+        if observed.limit.is_some() || judgment.verdict == Verdict::ClientLimited {
             let reason = judgment.reasons.first();
             observed.point.remark = reason.map(|reason| words::reason(reason, &summary));
         }

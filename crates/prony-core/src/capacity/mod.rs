@@ -127,7 +127,10 @@ pub struct Point {
     pub kept_up: bool,
     /// The verdict on the trial.
     pub verdict: Verdict,
-    /// What limited it, if that was not the target, as a sentence.
+    /// Whether the search uses it. It does not if the load generator or the connection limit was
+    /// the limit, except if the thresholds held by far although the load generator was late.
+    pub counts: bool,
+    /// Why the load generator was the limit, or late, as a sentence.
     pub remark: Option<String>,
 }
 

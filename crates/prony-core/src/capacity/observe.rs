@@ -1,9 +1,10 @@
 //! What a trial shows: for each threshold its excess, and the figures of the curve.
 
+use super::posterior::EXCESS_MIN;
 use super::{Estimate, Limit, Point, Trial};
 use crate::plan::Load;
 use crate::record::Tally;
-use crate::summary::{Bottleneck, Judgment, Summary, Verdict};
+use crate::summary::{Bottleneck, Judgment, Reason, Summary, Verdict};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 
 /// A target has fallen behind if at the end of a trial more than this share of its requests is
@@ -17,6 +18,8 @@ pub struct Observed {
     /// For each threshold, in their order, its excess: the share of requests beyond the limit over
     /// the share that is allowed, or a mean over its limit. Above 1 the threshold is missed.
     pub excess: Vec<Option<f64>>,
+    /// For each threshold of a percentile its excess at twice the limit: the shape of the tail.
+    pub twice: Vec<Option<f64>>,
     /// What limited the trial, if that was not the target: then it shows nothing of the target.
     pub limit: Option<Limit>,
     /// Whether the user stopped it.
@@ -37,6 +40,7 @@ impl Observed {
         let failed = judgment.verdict == Verdict::TargetFailed;
         let of = |t| if failed { Some(f64::INFINITY) } else { excess(summary, t) };
         let excess: Vec<Option<f64>> = thresholds.iter().map(of).collect();
+        let twice = thresholds.iter().map(|t| percentile_excess(summary, t, 2.0)).collect();
         let limit = limit(summary, &judgment, thresholds, &excess);
         let t = &summary.main;
         let point = Point {
@@ -50,10 +54,11 @@ impl Observed {
             holds: excess.iter().map(|e| e.map(|e| e <= 1.0)).collect(),
             kept_up: kept_up(t),
             verdict: judgment.verdict,
+            counts: limit.is_none(),
             remark: None,
         };
         let interrupted = judgment.verdict == Verdict::Interrupted || summary.run.interrupted;
-        Self { excess, limit, interrupted, failed, bottleneck, point }
+        Self { excess, twice, limit, interrupted, failed, bottleneck, point }
     }
 }
 
@@ -91,13 +96,8 @@ pub fn refusal(threshold: &Threshold) -> Option<&'static str> {
 
 /// The excess of a threshold; `None` if the trial has none.
 fn excess(summary: &Summary, threshold: &Threshold) -> Option<f64> {
-    if let Figure::Time(_, Statistic::Percentile(p)) = threshold.figure {
-        let hist = summary.times_of(threshold)?;
-        let n = hist.count();
-        let limit = (threshold.limit as u64).max(1);
-        let within = hist.bins().count_between(0, limit);
-        let beyond = n.saturating_sub(within) as f64;
-        return (n > 0).then(|| beyond / n as f64 / (1.0 - p / 100.0));
+    if let Figure::Time(_, Statistic::Percentile(_)) = threshold.figure {
+        return percentile_excess(summary, threshold, 1.0);
     }
     let value = summary.checked(threshold).value?;
     Some(match threshold.relation {
@@ -112,6 +112,18 @@ fn excess(summary: &Summary, threshold: &Threshold) -> Option<f64> {
         }
         _ => value / threshold.limit,
     })
+}
+
+/// The share of requests that took longer than a multiple of a percentile's limit, over the share
+/// that is allowed at the limit.
+fn percentile_excess(summary: &Summary, threshold: &Threshold, multiple: f64) -> Option<f64> {
+    let Figure::Time(_, Statistic::Percentile(p)) = threshold.figure else { return None };
+    let hist = summary.times_of(threshold)?;
+    let n = hist.count();
+    let limit = ((threshold.limit * multiple) as u64).max(1);
+    let within = hist.bins().count_between(0, limit);
+    let beyond = n.saturating_sub(within) as f64;
+    (n > 0).then(|| beyond / n as f64 / (1.0 - p / 100.0))
 }
 
 fn estimate(summary: &Summary, threshold: &str) -> Estimate {
@@ -135,7 +147,11 @@ fn limit(
     excess: &[Option<f64>],
 ) -> Option<Limit> {
     if judgment.verdict == Verdict::ClientLimited {
-        return Some(Limit::Meter);
+        // The throughput of a closed loop depends on the load generator's delays.
+        let is_open = matches!(summary.plan.load, Load::Open { .. });
+        let holds =
+            is_open && kept_up(&summary.main) && holds_despite(judgment, thresholds, excess);
+        return (!holds).then_some(Limit::Meter);
     }
     let Load::Open { .. } = summary.plan.load else { return None };
     let t = &summary.main;
@@ -152,4 +168,25 @@ fn limit(
             && served.is_some_and(|time| time < threshold.limit)
     });
     (waited && own).then_some(Limit::Connections)
+}
+
+/// Whether the thresholds hold by far although the load generator was late. It offered the load as
+/// planned, and its own delays make the times longer, so without them they would hold, too. A trial
+/// near the limit must be valid: to use only those that hold would move the estimate.
+fn holds_despite(judgment: &Judgment, thresholds: &[Threshold], excess: &[Option<f64>]) -> bool {
+    let delays = judgment.reasons.iter().all(|reason| {
+        matches!(
+            reason,
+            Reason::SendLag { .. }
+                | Reason::CpuThrottled { .. }
+                | Reason::CpuStolen { .. }
+                | Reason::RunQueueDelay { .. }
+                | Reason::EventLoopStall { .. }
+        )
+    });
+    // Messages that wait to be read arrive without a gap.
+    let grows =
+        |t: &Threshold| !matches!(t.figure, Figure::Time(Timed::MessageGap | Timed::Transfer, _));
+    let far = |(t, e): (&Threshold, &Option<f64>)| grows(t) && e.is_some_and(|e| e < EXCESS_MIN);
+    delays && thresholds.iter().zip(excess).all(far)
 }

@@ -9,7 +9,7 @@
 
 /// An excess outside of these is evidence of its side only: so far from the limit, the power of the
 /// rate need not hold.
-const EXCESS_MIN: f64 = 0.25;
+pub(super) const EXCESS_MIN: f64 = 0.25;
 const EXCESS_MAX: f64 = 10.0;
 /// The slopes: 1 to 512.
 const SLOPE_MIN: f64 = 1.0;
@@ -27,7 +27,12 @@ const OUTER: usize = 12;
 /// The power of the likelihood. The bursts differ in size, so that the distribution is only nearly
 /// a double Poisson: below 1, this widens the intervals, by 1 / sqrt of it. Set so that they cover
 /// 95 % for the queues of the tests.
-const CAUTION: f64 = 0.7;
+const CAUTION: f64 = 0.75;
+/// The same where the tail is heavy: the sizes of bursts vary far more, and the largest are rare.
+const CAUTION_HEAVY: f64 = 0.4;
+/// Of the share *q* of requests beyond the limit, an exponential tail leaves *q* beyond twice the
+/// limit. A tail is heavy if it leaves more than *q* to this power.
+const HEAVY: f64 = 0.5;
 /// The drifts of the capacity during the search that are considered, on each side of none.
 const DRIFTS: i32 = 24;
 const DRIFT_STEP: f64 = 0.025;
@@ -41,6 +46,10 @@ pub(super) struct Datum {
     pub(super) rate: f64,
     /// The excess, at least 0.
     pub(super) excess: f64,
+    /// The excess at twice the limit of a time, at least 0.
+    pub(super) twice: f64,
+    /// The share of requests that the threshold allows beyond its limit.
+    pub(super) allowed: f64,
     /// The requests of the trial, as a share of those of a usual one.
     pub(super) weight: f64,
     /// Whether it is a short trial of the bracketing.
@@ -216,6 +225,15 @@ fn is_active(data: &[Datum]) -> bool {
     data.iter().any(|datum| datum.excess > EXCESS_MIN)
 }
 
+/// Whether the times beyond the limit have a heavy tail.
+fn is_heavy(data: &[Datum]) -> bool {
+    let near = data.iter().filter(|datum| !datum.short && datum.excess <= EXCESS_MAX);
+    let sums = near.map(|datum| [1.0, datum.excess, datum.twice].map(|x| x * datum.weight));
+    let [all, once, twice] = sums.fold([0.0; 3], |sum, each| [0, 1, 2].map(|i| sum[i] + each[i]));
+    let share = data.first().map_or(0.0, |datum| datum.allowed) * once / all.max(1e-9);
+    twice > once * share.powf(HEAVY)
+}
+
 fn weigh(data: &[Datum], edges: &[f64]) -> Weighed {
     let cells = edges.len() - 1;
     let middles: Vec<f64> = edges.windows(2).map(|e| f64::midpoint(e[0], e[1])).collect();
@@ -228,7 +246,8 @@ fn weigh(data: &[Datum], edges: &[f64]) -> Weighed {
             add(datum, slope, &middles, block);
         }
     }
-    logs.iter_mut().for_each(|log| *log *= CAUTION);
+    let caution = if is_heavy(data) { CAUTION_HEAVY } else { CAUTION };
+    logs.iter_mut().for_each(|log| *log *= caution);
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut mass = vec![0.0; cells];
     let (mut slope, mut total) = (0.0, 0.0);
@@ -290,7 +309,7 @@ mod tests {
     const RANGE: (f64, f64) = (4.0, 9.0);
 
     fn datum(rate: f64, excess: f64) -> Datum {
-        Datum { rate, excess, weight: 1.0, short: false }
+        Datum { rate, excess, twice: 0.0, allowed: 0.01, weight: 1.0, short: false }
     }
 
     /// Trials in each of which a Poisson number of bursts lies beyond the limit, four at the
@@ -347,5 +366,25 @@ mod tests {
         let found = Posterior::of(&both, RANGE, RANGE);
         assert_eq!(found.binding, 1);
         assert!((found.quantile(0.5).exp() / 600.0 - 1.0).abs() < 0.04);
+    }
+
+    /// The same trials with the tail of a power law give a wider interval.
+    #[test]
+    fn heavy_tail_widens_the_interval() {
+        let width = |twice: &dyn Fn(f64) -> f64| {
+            let mut data = trials(700.0, 4.0, 30, 1);
+            data.iter_mut().for_each(|datum| datum.twice = twice(datum.excess));
+            let found = Posterior::of(&[data.clone()], RANGE, RANGE);
+            (is_heavy(&data), found.quantile(0.975) - found.quantile(0.025))
+        };
+        // Of 1 % beyond the limit, 1 % is beyond twice the limit.
+        let (heavy, exponential) = width(&|excess| 0.01 * excess);
+        assert!(!heavy);
+        let (heavy, noisy) = width(&|excess| 0.08 * excess);
+        assert!(!heavy);
+        let (heavy, power) = width(&|excess| 0.5 * excess);
+        assert!(heavy);
+        assert_eq!(exponential, noisy);
+        assert!((1.2..2.0).contains(&(power / exponential)), "{}", power / exponential);
     }
 }

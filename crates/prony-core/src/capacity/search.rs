@@ -15,7 +15,7 @@ use super::{
 use crate::rng::{Sequence, Stream};
 use crate::summary::Bottleneck;
 use crate::summary::confidence::Interval;
-use crate::threshold::{Figure, Statistic, Unit};
+use crate::threshold::{Figure, Statistic, Threshold, Unit};
 use crate::units::Span;
 
 /// The length of a trial that brackets, at least; and in multiples of the longest limit of a time.
@@ -32,7 +32,7 @@ const BELOW_BRACKET: f64 = 1.4;
 /// The requests of a trial that estimates, as far as the budget has room for it, and for how many
 /// such trials there must be room.
 const REQUESTS: f64 = 20_000.0;
-const ROOM: f64 = 24.0;
+const ROOM: f64 = 36.0;
 /// The requests beyond its limit that a trial should have at the capacity.
 const BEYOND_SHARE: f64 = 20.0;
 /// The shortest of these trials, and in multiples of the longest limit of a time.
@@ -483,15 +483,18 @@ impl Search {
     fn data(&self, trials: &[&Observed]) -> Vec<Vec<Datum>> {
         let usual = self.of(Purpose::Estimate).map(|o| o.point.requests as f64);
         let (sum, n) = usual.fold((0.0, 0.0), |(sum, n), requests| (sum + requests, n + 1.0));
-        let datum = |o: &Observed, excess: f64| {
+        let datum = |o: &Observed, excess: f64, k: usize| {
             let trial = o.point.trial;
             let short = trial.purpose == Purpose::Bracket;
             let weight = if n > 0.0 { o.point.requests as f64 * n / sum } else { 1.0 };
-            Datum { rate: trial.rate.ln(), excess, weight: weight.clamp(0.01, 4.0), short }
+            let (rate, weight) = (trial.rate.ln(), weight.clamp(0.01, 4.0));
+            let twice = o.twice[k].unwrap_or(0.0);
+            let allowed = allowed(&self.settings.thresholds[k]);
+            Datum { rate, excess, twice, allowed, weight, short }
         };
         let of = |k: usize| {
             let known = trials.iter().filter_map(move |&o| Some((o, o.excess[k]?)));
-            known.map(|(o, excess)| datum(o, excess)).collect()
+            known.map(|(o, excess)| datum(o, excess, k)).collect()
         };
         (0..self.settings.thresholds.len()).map(of).collect()
     }
@@ -501,6 +504,14 @@ impl Search {
 fn side(observed: &Observed) -> Option<bool> {
     let known = observed.point.holds.iter().flatten().copied();
     known.fold(None, |all, holds| Some(all.unwrap_or(true) && holds))
+}
+
+/// The share of requests that a percentile allows beyond its limit.
+fn allowed(threshold: &Threshold) -> f64 {
+    match threshold.figure {
+        Figure::Time(_, Statistic::Percentile(p)) => 1.0 - p / 100.0,
+        _ => 0.0,
+    }
 }
 
 fn is_overload(observed: &Observed) -> bool {

@@ -572,4 +572,4 @@ fn per_second(n: f64, window: Span) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -12,18 +12,18 @@ fn plan(load: Load) -> Plan {
     )
 }
 
-pub(super) fn closed() -> Plan {
+pub(crate) fn closed() -> Plan {
     plan(Load::Closed { connections: 10, think: Think::None })
 }
 
 /// Uniformly distributed inter-arrival times, 100 arrivals per second.
-pub(super) fn open() -> Plan {
+pub(crate) fn open() -> Plan {
     let arrivals = Arrivals::Uniform(Span::from_millis(5), Span::from_millis(15));
     plan(Load::Open { rate: RatePlan::default(), arrivals, connections: 50 })
 }
 
 /// Ten seconds, 1,000 requests of 2 ms each, sent when due.
-pub(super) fn tally() -> Tally {
+pub(crate) fn tally() -> Tally {
     let mut t = Tally::new(Nanos::ZERO);
     t.end = Nanos(10_000_000_000);
     (t.started, t.sent, t.replies) = (1_000, 1_000, 1_000);
@@ -33,7 +33,7 @@ pub(super) fn tally() -> Tally {
     t
 }
 
-pub(super) fn meter(busy_ms: u64) -> WorkerStats {
+pub(crate) fn meter(busy_ms: u64) -> WorkerStats {
     WorkerStats {
         cpu_user: Span::from_millis(busy_ms),
         wall: Span::from_millis(10_000),
@@ -41,7 +41,7 @@ pub(super) fn meter(busy_ms: u64) -> WorkerStats {
     }
 }
 
-pub(super) fn summary(plan: Plan, t: Tally, m: WorkerStats) -> Summary {
+pub(crate) fn summary(plan: Plan, t: Tally, m: WorkerStats) -> Summary {
     Summary::from_parts(plan, RunInfo::default(), vec![(None, t, m)])
 }
 

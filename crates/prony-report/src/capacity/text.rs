@@ -255,6 +255,7 @@ fn line(report: &Capacity, point: &Point) -> String {
     let missed = point.holds.contains(&Some(false));
     let unknown = point.holds.iter().all(Option::is_none);
     let side = match (&point.remark, missed, unknown) {
+        (Some(remark), ..) if point.counts => format!("held, although {remark}"),
         (Some(remark), ..) => format!("not valid: {remark}"),
         (None, true, _) if !point.kept_up => "missed, fell behind".into(),
         (None, true, _) => "missed".into(),

@@ -59,6 +59,7 @@ fn table(report: &Capacity) -> Markup {
         }
     };
     let side = |p: &Point| match &p.remark {
+        Some(remark) if p.counts => format!("held, although {remark}"),
         Some(remark) => remark.clone(),
         None if p.holds.contains(&Some(false)) => "missed".into(),
         None if p.holds.iter().all(Option::is_none) => "-".into(),

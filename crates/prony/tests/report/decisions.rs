@@ -37,6 +37,7 @@ fn point(purpose: Purpose, verdict: Verdict, remark: Option<&str>) -> Point {
         holds: vec![Some(true), Some(false), None],
         kept_up: true,
         verdict,
+        counts: remark.is_none(),
         remark: remark.map(str::to_owned),
     }
 }
