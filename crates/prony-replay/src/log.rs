@@ -115,7 +115,10 @@ impl fmt::Display for Error {
                  the first is line {}, as {}: {}",
                 first.line, first.why, first.text
             ),
-            Self::Empty => write!(f, "no line has a request that is sent"),
+            Self::Empty => write!(
+                f,
+                "no line has a request that is sent; see --methods, --from-time and --to-time"
+            ),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! `docs/schema/report-1.json` is its JSON schema. A saved report can be loaded and rendered in
 //! another format.
 
+mod named;
 mod offered;
 mod place;
 mod sessions;
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::plan::Plan;
+use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::record::{NameTally, Tally};
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{
     Bottleneck, Checked, Figures, METER_ADDED, Outcome, QUANTILES, Reason, Row, RunInfo, Summary,
@@ -23,6 +24,7 @@ use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{layout, phases, words};
+use named::Named;
 use offered::Offered;
 use place::place;
 use sessions::Sessions;
@@ -151,16 +153,6 @@ struct Phases {
     clock_steps: u64,
     shares: BTreeMap<&'static str, Option<f64>>,
     times: BTreeMap<&'static str, Times>,
-}
-
-#[derive(Serialize)]
-struct Named<'a> {
-    name: &'a str,
-    started: u64,
-    replies: u64,
-    failed: u64,
-    response: Times,
-    service: Times,
 }
 
 #[derive(Serialize)]
@@ -450,7 +442,7 @@ impl<'a> Section<'a> {
                 .names
                 .iter()
                 .zip(&tally.names)
-                .map(|(name, t)| Named::of(name, t))
+                .map(|(name, t)| Named::of(name, t, tally))
                 .collect(),
             tally,
         }
@@ -522,19 +514,6 @@ impl Phases {
             shares: phases::parts(phases).map(|part| (part.field, part.share)).collect(),
             times: times.map(|(name, hist)| (name, Times::of(hist))).collect(),
         })
-    }
-}
-
-impl<'a> Named<'a> {
-    fn of(name: &'a str, t: &NameTally) -> Self {
-        Self {
-            name,
-            started: t.started,
-            replies: t.replies,
-            failed: t.failed,
-            response: Times::of(&t.response),
-            service: Times::of(&t.service),
-        }
     }
 }
 

@@ -33,6 +33,8 @@ const CAUTION_HEAVY: f64 = 0.4;
 /// Of the share *q* of requests beyond the limit, an exponential tail leaves *q* beyond twice the
 /// limit. A tail is heavy if it leaves more than *q* to this power.
 const HEAVY: f64 = 0.5;
+/// How many times as many bursts a search with a heavy tail must see.
+const HEAVY_BURSTS: f64 = 4.0;
 /// The drifts of the capacity during the search that are considered, on each side of none.
 const DRIFTS: i32 = 24;
 const DRIFT_STEP: f64 = 0.025;
@@ -105,7 +107,8 @@ impl Posterior {
             let is_inside = least > from && most < to;
             let is_fine = most - least > 10.0 * cell;
             if rounds == ROUNDS || (is_inside && is_fine) {
-                let bursts = data.get(found.binding).and_then(|data| found.bursts_of(data));
+                let data = data.get(found.binding);
+                let bursts = data.and_then(|data| found.bursts_of(data));
                 return Self { bursts, ..found };
             }
             window = found.window();
@@ -132,7 +135,8 @@ impl Posterior {
             sum += datum.weight * mean;
             n += 1.0;
         }
-        (dispersion > 0.0).then(|| sum * n / dispersion)
+        let heavy = if is_heavy(data) { HEAVY_BURSTS } else { 1.0 };
+        (dispersion > 0.0).then(|| sum * n / dispersion / heavy)
     }
 
     /// Where the next trial will leave most of the mass.

@@ -86,6 +86,9 @@ pub struct NameTally {
     pub response: Hist,
     /// From the send to the last byte; successes, and timeouts that were sent.
     pub service: Hist,
+    /// Replies that ended a request, by status.
+    #[serde(default)]
+    pub statuses: BTreeMap<u16, u64>,
 }
 
 impl SessionTally {
@@ -137,6 +140,7 @@ impl NameTally {
             failed: add,
             response: Hist::merge,
             service: Hist::merge,
+            statuses: add_by_key,
         });
     }
 }
@@ -228,9 +232,11 @@ impl Recorder {
         self.section(intended).tally.names[name as usize].started += 1;
     }
 
-    /// A request with this name has ended; `fault` is the reason if it is not a success.
-    pub fn name_ended(&mut self, name: u32, stamps: Stamps, fault: Option<Fault>) {
+    /// A request with this name has ended with a reply; `fault` is the reason if it is not a
+    /// success.
+    pub fn name_ended(&mut self, name: u32, stamps: Stamps, status: u16, fault: Option<Fault>) {
         let name = &mut self.section(stamps.intended).tally.names[name as usize];
+        *name.statuses.entry(status).or_default() += 1;
         if fault.is_some() {
             name.failed += 1;
             return;

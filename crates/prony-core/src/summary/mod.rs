@@ -26,7 +26,7 @@ pub use offered::Offered;
 pub use pressure::{CpuPressure, SchedDelay, Stalls};
 pub use replay::{BadLine, Burstiness, LogRead, Replayed};
 pub use stages::{Stage, StageFigures};
-pub use threshold::{Checked, Outcome, Sequential};
+pub use threshold::{Checked, Outcome, Sequential, interval_of_name};
 pub use verdict::{Bottleneck, Change, Figure, Judgment, Queued, Reason, Verdict, Waiting};
 
 /// A finished run.
@@ -462,7 +462,8 @@ impl Tally {
         self.end.since(self.start)
     }
 
-    fn per_second(&self, n: u64) -> f64 {
+    /// So many per second of that window; 0 if it is empty.
+    pub fn per_second(&self, n: u64) -> f64 {
         per_second(n as f64, self.window())
     }
 

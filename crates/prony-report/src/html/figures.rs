@@ -3,9 +3,9 @@
 
 use maud::{Markup, html};
 use prony_core::record::hist::Hist;
-use prony_core::record::{KindTally, NameTally};
+use prony_core::record::{KindTally, NameTally, Tally};
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
-use prony_core::summary::{Figures, QUANTILES, Row, Stage, Summary};
+use prony_core::summary::{Figures, QUANTILES, Row, Stage, Summary, interval_of_name};
 use prony_core::units::Span;
 
 use super::super::{units, words};
@@ -269,31 +269,54 @@ pub(super) fn session_kinds(kinds: &[(String, &KindTally)]) -> Markup {
     scrolling("sessions by kind", &table)
 }
 
+/// Replies by status.
+fn statuses(t: &NameTally) -> String {
+    let each = t.statuses.iter().map(|(status, n)| format!("{status}: {}", units::count(*n)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 /// One row per request name.
-pub(super) fn names(names: &[String], tallies: &[NameTally]) -> Markup {
+pub(super) fn names(names: &[String], tally: &Tally) -> Markup {
     let heads = [
         "name",
         "started",
+        "per second",
         "replies",
         "failed",
+        "statuses",
         "response p50",
+        "95 % +-",
         "p90",
+        "95 % +-",
         "p99",
+        "95 % +-",
         "max",
         "service p50",
         "p99",
     ];
+    let half_width = |t: &NameTally, q: f64| {
+        let interval = interval_of_name(tally, t, q).ok();
+        let value = t.response.quantile(q).filter(|value| value.0 > 0);
+        let (Some(i), Some(value)) = (interval, value) else { return "-".to_owned() };
+        units::percent((i.hi - i.lo) / 2.0 / value.0 as f64)
+    };
     let table = html! {
         table {
             (head(heads))
             tbody {
-                @for (name, t) in names.iter().zip(tallies) {
+                @for (name, t) in names.iter().zip(&tally.names) {
                     tr {
                         th scope="row" { (name) }
                         td { (count(t.started)) }
+                        td { (rate(tally.per_second(t.started))) }
                         td { (count(t.replies)) }
                         td { (count(t.failed)) }
-                        @for q in [0.5, 0.9, 0.99, 1.0] { td { (time(t.response.quantile(q))) } }
+                        td { (statuses(t)) }
+                        @for q in [0.5, 0.9, 0.99] {
+                            td { (time(t.response.quantile(q))) }
+                            td { (half_width(t, q)) }
+                        }
+                        td { (time(t.response.max())) }
                         @for q in [0.5, 0.99] { td { (time(t.service.quantile(q))) } }
                     }
                 }

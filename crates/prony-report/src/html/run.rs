@@ -62,7 +62,7 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
         @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(summary, sessions)) }
         @if !t.names.is_empty() {
             h2 { "Requests by name" }
-            (figures::names(&summary.plan.names, &t.names))
+            (figures::names(&summary.plan.names, t))
         }
         h2 { "The load generator" }
         (meter(summary))

@@ -1,15 +1,17 @@
 //! A replay of a log: what was read, how bursty it was, and how long its requests took when they
 //! were logged, beside those of the run.
 
-use prony_core::record::NameTally;
 use prony_core::record::hist::Hist;
-use prony_core::summary::{Burstiness, LogRead, Replayed, Summary};
+use prony_core::record::{NameTally, Tally};
+use prony_core::summary::{Burstiness, LogRead, Replayed, Summary, interval_of_name};
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;
 
 /// Width of a cell, including the space before it.
 const CELL: usize = 10;
+/// The same for rates and shares.
+const EXACT: usize = 11;
 /// The quantiles that are set beside each other.
 const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 /// The most files with a line of their own.
@@ -17,6 +19,7 @@ const FILES: usize = 4;
 
 pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let Some(replay) = &summary.run.replay else { return };
+    patterns(page, summary, most);
     times(page, summary, replay, most);
     page.blank();
     for (i, log) in replay.logs.iter().take(FILES).enumerate() {
@@ -39,6 +42,40 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     }
     if let Some(why) = &replay.failed {
         page.inked("reader", &format!("the log was not read to its end: {why}"), Ink::Bad);
+    }
+}
+
+/// The rate of each name, how exact its percentiles are, and its replies by status.
+fn patterns(page: &mut Page, summary: &Summary, most: usize) {
+    let t = &summary.main;
+    let mut rows: Vec<(&str, &NameTally)> =
+        summary.plan.names.iter().map(String::as_str).zip(&t.names).collect();
+    rows.retain(|(_, t)| t.started > 0);
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by_key(|(_, t)| std::cmp::Reverse(t.started));
+    page.blank();
+    let header = ["per second", "p50 +-", "p90 +-", "p99 +-"];
+    let header = header.map(|name| format!("{name:>EXACT$}")).concat() + "  statuses";
+    let width = column(rows.iter().take(most).map(|(name, _)| *name), header.len());
+    page.wide_row("95 % +-", width, &header, Ink::Faint);
+    for (name, now) in rows.iter().take(most) {
+        let rate = format!("{:>EXACT$}", units::rate(t.per_second(now.started)));
+        let widths = SHOWN.map(|(_, q)| format!("{:>EXACT$}", half_width(t, now, q)));
+        let statuses = now.statuses.iter().map(|(s, n)| format!("{s}: {}", units::count(*n)));
+        let statuses = statuses.collect::<Vec<_>>().join(", ");
+        let cells = format!("{rate}{}  {statuses}", widths.concat());
+        page.wide_row(&shortened(name, width), width, &cells, Ink::Plain);
+    }
+}
+
+/// Half of the interval's width, as a share of the quantile.
+fn half_width(t: &Tally, name: &NameTally, q: f64) -> String {
+    let value = name.response.quantile(q).filter(|value| value.0 > 0);
+    match (interval_of_name(t, name, q), value) {
+        (Ok(i), Some(value)) => units::percent((i.hi - i.lo) / 2.0 / value.0 as f64),
+        _ => "-".to_owned(),
     }
 }
 

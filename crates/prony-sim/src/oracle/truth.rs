@@ -277,6 +277,11 @@ fn sessions_conserve(t: &Tally) -> Vec<String> {
         let sum = |of: fn(&NameTally) -> u64| t.names.iter().map(of).sum::<u64>();
         same("started by name", sum(|n| n.started), t.started);
         same("replies by name", sum(|n| n.replies), t.replies);
+        let replied = |n: &NameTally| n.statuses.values().sum::<u64>();
+        // Replies that were not expected, and whose requests were sent again, ended none.
+        if t.retries == 0 {
+            same("statuses by name", t.names.iter().map(replied).sum(), t.statuses.values().sum());
+        }
         same("failed by name", sum(|n| n.failed), t.failed);
         same("responses by name", sum(|n| n.response.count()), t.times.response.count());
         same("services by name", sum(|n| n.service.count()), t.times.service.count());

@@ -98,7 +98,7 @@ fn note(seen: &mut Seen, t: &Tally) {
         }
     }
     for name in &t.names {
-        note!(seen, NameTally, name, { started, replies, failed, response, service });
+        note!(seen, NameTally, name, { started, replies, failed, response, service, statuses });
     }
 }
 

@@ -95,6 +95,11 @@ fn requests_of_the_log_are_sent_and_counted() {
         serde_json::json!(["GET /item/*", "GET /user/*", "other paths"])
     );
     assert_eq!(run["took"][0]["count"], 500);
+    let item = &report.0["measurement"]["names"][0];
+    assert_eq!((&item["started"], &item["statuses"]["200"]), (&500.into(), &500.into()));
+    let window = report.0["measurement"]["rates"]["window_ns"].as_f64().expect("a time") / 1e9;
+    let rate = item["rate"].as_f64().expect("a rate");
+    assert!((rate * window / 500.0 - 1.0).abs() < 1e-9, "{rate} in {window} s");
     // With its POSTs, three times, faster.
     let more = ["--methods", "all", "--scale", "3", "--scale-shift", "200ms", "--speed", "2x"];
     let (report, counters) = replay(&path, &more);
@@ -103,6 +108,35 @@ fn requests_of_the_log_are_sent_and_counted() {
     let (report, counters) = replay(&path, &more);
     assert_eq!((report.count("started"), served(&counters, "requests")), (1500, 1500));
     assert_eq!(report.0["plan"]["names"], serde_json::json!(["/item/*", "other paths"]));
+}
+
+/// The log is read a few seconds ahead of the load, so its bad lines show while the load runs.
+#[test]
+fn too_many_bad_lines_end_the_load_with_its_report() {
+    let _waiting = waiting();
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("access.log");
+    let mut text = String::new();
+    for i in 0..60_000_u64 {
+        let (s, ms) = (1_700_000_000 + i / 1000, i % 1000);
+        writeln!(text, "10.0.0.1 - [{s}.{ms:03}] \"GET / HTTP/1.1\" 200 0.000").expect("text");
+        if i > 50_000 {
+            text += "bad\n";
+        }
+    }
+    fs::write(&path, text).expect("written");
+    let server = Serve::start(&[]);
+    let (log, url) = (path.to_str().expect("UTF-8"), server.url(""));
+    let line = ["replay", log, "--log-format", FORMAT, "--json", "--to", &url];
+    let ended = prony(&[&line[..], &["--speed", "20x"]].concat());
+    assert_eq!(ended.code, 2, "{ended:?}");
+    let report = ended.report();
+    report.check_sums();
+    let failed = report.0["run"]["replay"]["failed"].as_str().expect("why it ended");
+    assert!(failed.contains("bad"), "{failed}");
+    let sent = report.count("started");
+    assert!((20_000..60_000).contains(&sent), "{sent} requests");
+    assert_eq!(served(&server.stop(), "requests"), report.count("sent"));
 }
 
 #[test]
@@ -119,7 +153,10 @@ fn logs_that_cannot_be_replayed_are_refused_before_the_load() {
     let to = ["--to", "http://127.0.0.1:1"];
     for (args, says) in [
         (&[&text[..]][..], "text: its first lines have none of the known formats"),
-        (&[&posts], "posts: no line has a request that is sent"),
+        (
+            &[&posts],
+            "posts: no line has a request that is sent; see --methods, --from-time and --to-time",
+        ),
         (&["/no/such/log"], "/no/such/log: No such file"),
         (&[&good, "--log-format", "combined", "--sample", "10% by page"], "'10% by client'"),
         (&[&good, "--rate", "5"], "--speed or --scale"),

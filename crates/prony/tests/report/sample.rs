@@ -137,8 +137,9 @@ pub(crate) fn sessions() -> Summary {
             r.sent(&stamps);
             r.bytes_received(done, 1_184);
             let fault = fault.filter(|_| n == 1);
-            r.replied(&stamps, &reply(if fault.is_some() { 500 } else { 200 }), fault);
-            r.name_ended(n as u32, stamps, fault);
+            let status = if fault.is_some() { 500 } else { 200 };
+            r.replied(&stamps, &reply(status), fault);
+            r.name_ended(n as u32, stamps, status, fault);
         }
         let end = begun + Span(13 * MS + k * 10_000);
         let how = if fault.is_some() { SessionEnd::Failed } else { SessionEnd::Completed };

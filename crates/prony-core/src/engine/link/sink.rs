@@ -59,7 +59,7 @@ impl Sink<'_> {
 
     /// What only some plans count of a whole reply.
     #[cold]
-    fn look_closer(&mut self, id: RequestId, stamps: Stamps, fault: Option<Fault>) {
+    fn look_closer(&mut self, id: RequestId, stamps: Stamps, status: u16, fault: Option<Fault>) {
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             messages.reply_ended(id, self.now, self.recorder);
         }
@@ -68,7 +68,7 @@ impl Sink<'_> {
             trail.replied(fault.is_none().then_some((exchange.write(), stamps)), self.recorder);
         }
         if let Some(name) = self.calls.name(exchange.call()) {
-            self.recorder.name_ended(name, stamps, fault);
+            self.recorder.name_ended(name, stamps, status, fault);
         }
         if exchange.window() > Span::ZERO {
             self.recorder.waited_for_window(exchange.intended(), exchange.window());
@@ -207,7 +207,7 @@ impl proto::Sink for Sink<'_> {
         }
         self.recorder.replied(&stamps, reply, fault);
         if self.looks_closer {
-            self.look_closer(id, stamps, fault);
+            self.look_closer(id, stamps, reply.status, fault);
         }
         self.outcome.ended.push(user);
         self.exchanges.remove(id);

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::Summary;
 use super::confidence::{Confidence, Interval, NoInterval, t_quantile};
 use crate::fault::{Fault, FaultClass};
-use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::record::series::Cell;
+use crate::record::{NameTally, Tally};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 use crate::units::{Nanos, Span};
 pub use sequential::Sequential;
@@ -306,6 +306,17 @@ fn statistic_of(hist: &Hist, statistic: Statistic, effect: &dyn Fn(f64) -> f64) 
             Known::estimate(value.0 as f64, Ok(Interval { lo: at(low), hi: at(high) }))
         }
     }
+}
+
+/// The 95 % confidence interval of a quantile of the response times of requests with one name, which
+/// are taken to be as correlated as those of the whole run.
+///
+/// # Errors
+/// Why there is none.
+pub fn interval_of_name(t: &Tally, name: &NameTally, q: f64) -> Result<Interval, NoInterval> {
+    let percentile = Statistic::Percentile(q * 100.0);
+    let known = statistic_of(&name.response, percentile, &|q| design_effect(t, q));
+    known.interval.and_then(|interval| interval.ok_or(NoInterval::Empty))
 }
 
 /// How much larger the variance of a share is than of independent times, at that quantile of the
