@@ -372,7 +372,7 @@ mod tests {
         assert!((found.quantile(0.5).exp() / 600.0 - 1.0).abs() < 0.04);
     }
 
-    /// The same trials with the tail of a power law give a wider interval.
+    /// The same trials with the tail of a Pareto distribution give a wider interval.
     #[test]
     fn heavy_tail_widens_the_interval() {
         let width = |twice: &dyn Fn(f64) -> f64| {

@@ -462,7 +462,7 @@ impl Tally {
         self.end.since(self.start)
     }
 
-    /// So many per second of that window; 0 if it is empty.
+    /// `n` per second of that window; 0 if it is empty.
     pub fn per_second(&self, n: u64) -> f64 {
         per_second(n as f64, self.window())
     }

@@ -308,7 +308,7 @@ fn statistic_of(hist: &Hist, statistic: Statistic, effect: &dyn Fn(f64) -> f64) 
     }
 }
 
-/// The 95 % confidence interval of a quantile of the response times of requests with one name, which
+/// The 95 % confidence interval of a quantile of the response times of one name. These
 /// are taken to be as correlated as those of the whole run.
 ///
 /// # Errors
