@@ -203,7 +203,7 @@ impl Conn {
         };
         self.outstanding += u32::from(!is_part);
         // The head of a stream does not wait for its first event.
-        let is_ready = matches!(answer, Answer::Events(_));
+        let is_ready = matches!(&answer, Answer::Events(events) if events.has_more());
         self.queue.push_back(Pending { is_ready, answer });
         self.first + self.queue.len() as u64 - 1
     }

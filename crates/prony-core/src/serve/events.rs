@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::behavior::BehaviorError;
 use super::conn::{Counted, Out};
 use super::latency::Latency;
+use super::model::{Model, Prompt};
 use super::reply::{After, Connection, Reply};
 use super::request::{Head, Route};
 use super::served::Served;
@@ -19,6 +20,8 @@ use crate::units::{Nanos, Span};
 
 /// The most events of a stream.
 const COUNT_MAX: u64 = 1_000_000_000_000;
+/// The most tokens of an event.
+const TOKENS_MAX: u64 = 1_000;
 
 /// The streams of events that a server sends.
 ///
@@ -26,7 +29,8 @@ const COUNT_MAX: u64 = 1_000_000_000_000;
 /// the service time of the request; `gap` the time between events. Both are distributions as of
 /// [`Latency`], and zero by default. `count` is a number of events, or a range from which each
 /// stream draws; 100 by default. The first `empty` events have no content. With `pings`, a comment
-/// stands before each event.
+/// stands before each event. `tokens` is the number of tokens in each event of a language model; 1
+/// by default.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EventBehavior {
@@ -40,15 +44,25 @@ pub struct EventBehavior {
     pub empty: u64,
     /// Whether a comment stands before each event.
     pub pings: bool,
+    /// How many tokens an event of a language model has.
+    pub tokens: u64,
 }
 
 impl Default for EventBehavior {
     fn default() -> Self {
-        Self { first: Latency::None, gap: Latency::None, count: (100, 100), empty: 0, pings: false }
+        Self {
+            first: Latency::None,
+            gap: Latency::None,
+            count: (100, 100),
+            empty: 0,
+            pings: false,
+            tokens: 1,
+        }
     }
 }
 
-const FORM: &str = "ttft=exp:200ms,gap=fixed:20ms,count=100..300, and empty=1 or pings if wanted";
+const FORM: &str = "ttft=exp:200ms,gap=fixed:20ms,count=100..300, and empty=1, tokens=4 or pings if \
+                    wanted";
 
 impl FromStr for EventBehavior {
     type Err = BehaviorError;
@@ -77,6 +91,12 @@ impl FromStr for EventBehavior {
                     }
                 }
                 Some(("empty", n)) => events.empty = number(n)?,
+                Some(("tokens", n)) => {
+                    events.tokens = number(n)?;
+                    if !(1..=TOKENS_MAX).contains(&events.tokens) {
+                        return Err(fail(format!("an event has 1 to {TOKENS_MAX} tokens")));
+                    }
+                }
                 None if item == "pings" => events.pings = true,
                 _ => return Err(fail(format!("'{item}' is not a part of it"))),
             }
@@ -87,13 +107,16 @@ impl FromStr for EventBehavior {
 
 impl fmt::Display for EventBehavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first, gap, count: (low, high), empty, pings } = self;
+        let Self { first, gap, count: (low, high), empty, pings, tokens } = self;
         write!(f, "ttft={first},gap={gap},count={low}")?;
         if low < high {
             write!(f, "..{high}")?;
         }
         if *empty > 0 {
             write!(f, ",empty={empty}")?;
+        }
+        if *tokens > 1 {
+            write!(f, ",tokens={tokens}")?;
         }
         f.write_str(if *pings { ",pings" } else { "" })
     }
@@ -103,6 +126,8 @@ impl fmt::Display for EventBehavior {
 #[derive(Debug)]
 pub(super) struct Events {
     spec: EventBehavior,
+    /// The reply of a language model, if it is one.
+    model: Option<Model>,
     /// The number of the request.
     number: u64,
     /// How many events it has, how many are due and how many are written.
@@ -126,6 +151,7 @@ impl Events {
     fn new(spec: EventBehavior, number: u64, count: u64, is_http10: bool, reply: &Reply) -> Self {
         Self {
             spec,
+            model: None,
             number,
             count: if reply.cut { count.div_ceil(2) } else { count },
             due: 0,
@@ -146,12 +172,29 @@ impl Events {
         self.due += 1;
         if ends {
             self.count = self.due;
+            if let Some(model) = &mut self.model {
+                let written = self.due.saturating_sub(self.spec.empty) * self.spec.tokens;
+                model.output = model.output.min(written);
+            }
         }
         (self.due < self.count).then_some((self.number, self.due))
     }
 
+    /// Whether the reply is sent in one piece, when its last event is due.
+    pub(super) fn is_whole(&self) -> bool {
+        self.model.is_some_and(|model| !model.prompt.streams)
+    }
+
+    /// Whether nothing of it may be written yet.
+    pub(super) fn must_wait(&self) -> bool {
+        self.is_whole() && self.due < self.count
+    }
+
     /// Whether there is something to write.
     pub(super) fn has_more(&self) -> bool {
+        if self.must_wait() {
+            return false;
+        }
         !self.has_head || self.written < self.due || self.at < self.piece.len()
     }
 
@@ -169,6 +212,10 @@ impl Events {
     pub(super) fn next(&mut self, out: &mut Vec<u8>, served: &mut u64) -> bool {
         if self.written == self.due {
             return false;
+        }
+        if let Some(model) = self.model {
+            self.next_of_model(&model, out, served);
+            return true;
         }
         self.written += 1;
         let (n, start) = (self.written, out.len());
@@ -189,8 +236,76 @@ impl Events {
         true
     }
 
+    /// Append the next event of a language model, or its whole reply.
+    fn next_of_model(&mut self, model: &Model, out: &mut Vec<u8>, served: &mut u64) {
+        let start = out.len();
+        self.written = if model.prompt.streams { self.written + 1 } else { self.count };
+        let (n, is_last) = (self.written, self.is_over());
+        if model.prompt.streams {
+            if n == 1 {
+                model.begin(out);
+            }
+            let empty = self.spec.empty.min(n);
+            let before = (n - 1).saturating_sub(empty) * self.spec.tokens;
+            let after =
+                if is_last && !self.is_cut { model.output } else { (n - empty) * self.spec.tokens };
+            model.text(before + 1..=after, out);
+            if is_last && !self.is_cut {
+                model.end(out);
+            }
+        } else {
+            model.whole(out);
+        }
+        if self.is_cut && is_last {
+            out.truncate(out.len() - (out.len() - start) / 3);
+        } else {
+            *served += if model.prompt.streams { 1 } else { self.count };
+        }
+    }
+
+    /// The reply of a language model with `count` events; with fewer, or more, if that was asked
+    /// for.
+    fn of_model(mut self, prompt: Prompt, count: u64) -> Self {
+        let empty = self.spec.empty.min(count - 1);
+        let tokens = prompt.tokens((count - empty) * self.spec.tokens);
+        let count = empty + tokens.div_ceil(self.spec.tokens);
+        self.spec.empty = empty;
+        self.count = if self.is_cut { count.div_ceil(2) } else { count };
+        self.model = Some(Model { prompt, number: self.number, output: tokens });
+        self
+    }
+
+    /// Write a reply in one piece with HTTP/1.
+    fn write_whole(&mut self, out: &mut Out, served: &mut Served) -> bool {
+        let mut piece = std::mem::take(&mut self.piece);
+        self.next(&mut piece, &mut served.events);
+        let length = piece.len() + usize::from(self.is_cut);
+        let close = if self.says_close { "Connection: close\r\n" } else { "" };
+        let bytes = out.bytes();
+        write!(
+            bytes,
+            "HTTP/1.1 200 OK\r\nServer: prony\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n{close}\r\n"
+        )
+        .expect("a Vec takes all");
+        bytes.extend_from_slice(&piece);
+        if self.is_cut {
+            self.after = After::Close;
+            out.count(Counted::Truncated);
+        } else {
+            out.count(Counted::Reply(200));
+        }
+        true
+    }
+
     /// Write what is due with HTTP/1. Returns whether that was all.
     pub(super) fn write(&mut self, out: &mut Out, served: &mut Served) -> bool {
+        if self.must_wait() {
+            return false;
+        }
+        if self.is_whole() {
+            return self.write_whole(out, served);
+        }
         if self.starts() {
             let framing = if self.chunked { "Transfer-Encoding: chunked\r\n" } else { "" };
             let close = if self.says_close { "Connection: close\r\n" } else { "" };
@@ -231,20 +346,55 @@ impl Events {
 }
 
 impl Serve {
+    /// Whether the body of a request is needed for its reply.
+    pub(super) fn keeps_body(&self, head: &Head) -> bool {
+        match head.route {
+            Route::Echo => true,
+            Route::Model(_) => self.behavior.sse.is_some(),
+            _ => false,
+        }
+    }
+
+    /// What a request asks of a language model, if it is one to it.
+    ///
+    /// # Errors
+    /// The body is no such request.
+    pub(super) fn prompt(head: &Head, body: &[u8]) -> Result<Option<Prompt>, &'static str> {
+        match head.route {
+            Route::Model(api) if head.has_body => match Prompt::parse(api, body) {
+                Some(prompt) => Ok(Some(prompt)),
+                None => Err("the body is not a JSON object\n"),
+            },
+            _ => Ok(None),
+        }
+    }
+
     /// The stream that answers a request, if streams answer such requests.
-    pub(super) fn events(&self, head: &Head, number: u64, reply: &Reply) -> Option<Box<Events>> {
-        let spec = self.behavior.sse.filter(|_| self.is_streamed(head, number))?;
+    pub(super) fn events(
+        &self,
+        head: &Head,
+        number: u64,
+        prompt: Option<Prompt>,
+        reply: &Reply,
+    ) -> Option<Box<Events>> {
+        let is_streamed = self.is_streamed(head, number) && reply.status == 200;
+        let spec = self.behavior.sse.filter(|_| is_streamed)?;
         let (low, high) = spec.count;
         let draw = rng::keyed(self.seed, Stream::Serve, number, Draw::Count as u64);
         let count = low + (rng::unit(draw) * (high - low + 1) as f64) as u64;
-        Some(Box::new(Events::new(spec, number, count.min(high), head.is_http10, reply)))
+        let count = count.min(high);
+        let events = Events::new(spec, number, count, head.is_http10, reply);
+        Some(Box::new(match prompt {
+            Some(prompt) => events.of_model(prompt, count),
+            None => events,
+        }))
     }
 
     /// Whether a request is answered with a stream.
     pub(super) fn is_streamed(&self, head: &Head, number: u64) -> bool {
         let draw = || rng::keyed(self.seed, Stream::Serve, number, Draw::Status as u64);
         self.behavior.sse.is_some()
-            && head.route == Route::Default
+            && matches!(head.route, Route::Default | Route::Model(_))
             && !head.is_head
             && self.behavior.statuses.draw(draw()) == 200
     }

@@ -13,6 +13,7 @@ mod events;
 mod grpc;
 mod h2;
 mod latency;
+mod model;
 mod reply;
 mod request;
 mod send;
@@ -271,7 +272,7 @@ impl Serve {
             self.send_continue(id, now);
         }
         if head.has_body {
-            let echo = (head.route == Route::Echo).then(Vec::new);
+            let echo = self.keeps_body(&head).then(Vec::new);
             self.conns[id.slot as usize].incoming = Some(Incoming { head, echo });
         } else {
             self.request(id, head, Vec::new(), now);
@@ -331,6 +332,7 @@ impl Serve {
         let behavior = &self.behavior;
         let draw = |what| rng::keyed(self.seed, Stream::Serve, number, what as u64);
         let is_streamed = self.is_streamed(&head, number);
+        let prompt = if is_streamed { Self::prompt(&head, &body) } else { Ok(None) };
         let work = match head.route {
             Route::Delay(t) => t,
             _ if is_streamed => self.event_time(number, 0, now),
@@ -342,13 +344,17 @@ impl Serve {
             return (Answer::Reset, work);
         }
         let (status, content) = match head.route {
-            Route::Default | Route::Delay(_) => {
+            Route::Default | Route::Delay(_) | Route::Model(_) => {
                 (behavior.statuses.draw(draw(Draw::Status)), Content::Pattern(behavior.size))
             }
             Route::Bytes(n) => (200, Content::Pattern(n)),
             Route::Status(status) => (status, Content::Pattern(behavior.size)),
             Route::Echo => (200, Content::Echo(body)),
             Route::NotFound => (404, Content::Text("no such number\n")),
+        };
+        let (prompt, status, content) = match prompt {
+            Ok(prompt) => (prompt, status, content),
+            Err(why) => (None, 400, Content::Text(why)),
         };
         let cut = behavior.truncate.hits(draw(Draw::Truncate));
         let limit = behavior.close_after.filter(|limit| c.requests >= limit.requests);
@@ -367,7 +373,7 @@ impl Serve {
             cut,
             after: if says_close || cut || limit.is_some() { After::Close } else { After::Open },
         };
-        match self.events(&head, number, &reply) {
+        match self.events(&head, number, prompt, &reply) {
             Some(events) => (Answer::Events(events), work),
             None => (Answer::Reply(reply), work),
         }

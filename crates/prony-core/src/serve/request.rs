@@ -3,6 +3,7 @@
 
 use memchr::memchr;
 
+use super::model::Api;
 use crate::units::Span;
 
 /// The maximum length of request line and headers, and of the trailers of a chunked body.
@@ -41,6 +42,8 @@ pub(super) enum Route {
     Delay(Span),
     /// `/echo`: the request's body.
     Echo,
+    /// A path of a language model: the default reply, unless replies are streams.
+    Model(Api),
     /// One of the above with a malformed number: 404.
     NotFound,
 }
@@ -415,7 +418,9 @@ pub(super) fn route(path: &[u8]) -> Route {
             number(argument).filter(|n| (200..=599).contains(n)).map(|n| Route::Status(n as u16))
         }
         "delay" => argument.parse().ok().filter(|&t| t <= DELAY_LIMIT).map(Route::Delay),
-        _ => Some(Route::Default),
+        _ => Some(
+            std::str::from_utf8(path).ok().and_then(Api::of).map_or(Route::Default, Route::Model),
+        ),
     };
     found.unwrap_or(Route::NotFound)
 }

@@ -20,11 +20,16 @@ impl Session {
         out: &mut Out,
         now: Nanos,
     ) {
+        if events.must_wait() {
+            return self.keep_events(id, events);
+        }
         if events.starts() {
+            let kind: &[u8] =
+                if events.is_whole() { b"application/json" } else { b"text/event-stream" };
             let mut block = Vec::new();
             encode_static(&mut block, b":status", b"200");
             encode_static(&mut block, b"server", b"prony");
-            encode_static(&mut block, b"content-type", b"text/event-stream");
+            encode_static(&mut block, b"content-type", kind);
             encode_static(&mut block, b"cache-control", b"no-cache");
             frame::header_block(out.bytes(), id, 0, &block);
         }

@@ -233,7 +233,7 @@ impl Serve {
             }
             Ok(Asked { head, length, .. }) => {
                 stream.owes_continue = head.wants_continue;
-                let echo = (head.route == Route::Echo).then(Vec::new);
+                let echo = self.keeps_body(&head).then(Vec::new);
                 stream.incoming = Some(Incoming { head, length, received: 0, echo });
                 if head.wants_continue {
                     session.queue(number);
