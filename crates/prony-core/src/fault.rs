@@ -84,6 +84,8 @@ pub enum Fault {
     NotAStream,
     /// A message over the limit: 1 MiB in the body of a reply of HTTP, 16 MiB of WebSocket.
     MessageTooLong,
+    /// A message in the reply of a language model that reports an error.
+    ErrorMessage,
     /// A reply without the value that the session extracts from it.
     ExtractMissing,
     /// A body over 1 MiB from which the session extracts a value.
@@ -133,7 +135,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 48;
+    pub const COUNT: usize = 49;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -174,6 +176,7 @@ impl Fault {
         Self::BodyMismatch,
         Self::NotAStream,
         Self::MessageTooLong,
+        Self::ErrorMessage,
         Self::ExtractMissing,
         Self::ExtractTooLong,
         Self::NoValue,
@@ -227,6 +230,7 @@ impl Fault {
             | Self::BodyMismatch
             | Self::NotAStream
             | Self::MessageTooLong
+            | Self::ErrorMessage
             | Self::ExtractMissing
             | Self::ExtractTooLong => FaultClass::Unexpected,
             Self::NoValue | Self::UnfitValue => FaultClass::Script,

@@ -7,6 +7,7 @@ mod offered;
 mod place;
 mod sessions;
 mod stages;
+mod tokens;
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,7 @@ use offered::Offered;
 use place::place;
 use sessions::Sessions;
 use stages::Stage;
+use tokens::Tokens;
 
 /// The schema version. It increases when a field is removed or changes its meaning, not when one is
 /// added.
@@ -139,6 +141,8 @@ struct Section<'a> {
     phases: Option<Phases>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sessions: Option<Sessions>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<Tokens>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<Named<'a>>,
     tally: &'a Tally,
@@ -429,6 +433,7 @@ impl<'a> Section<'a> {
             times: times
                 .into_iter()
                 .filter(|(name, hist)| is_shown(name, hist))
+                .chain(tokens::times(tally))
                 .map(|(name, hist)| (name, Times::of(hist)))
                 .collect(),
             ci95: Intervals::of(tally),
@@ -438,6 +443,7 @@ impl<'a> Section<'a> {
             offered: Vec::new(),
             phases: None,
             sessions: Sessions::of(plan, tally),
+            tokens: Tokens::of(tally),
             names: plan
                 .names
                 .iter()

@@ -6,7 +6,7 @@ use std::{fs, thread};
 use prony_core::feed::Feeds;
 use prony_core::plan::{Cookies, Load, Plan, Stop};
 use prony_core::schedule::RateChange;
-use prony_core::serve::ServerBehavior;
+use prony_core::serve::{EventBehavior, Latency, ServerBehavior};
 use prony_core::summary::confidence::{Goal, GoalFigure, Until, Watch};
 use prony_core::summary::{CommandLine, Part, RunInfo, Sequential, Summary};
 use prony_core::threshold::{Figure, Scalar, Threshold, Timed};
@@ -34,6 +34,8 @@ pub struct Provenance {
 
 /// The duration of the first attempt of a simulated run with goals.
 const TRY: Span = Span::from_secs(16);
+/// The time between the tokens of a simulated language model.
+const TOKEN_GAP: Span = Span::from_millis(10);
 
 /// Runs the plan on the network. Reports all errors before the load starts. `control` stops the run
 /// early; `watch` gets a snapshot about 20 times per second.
@@ -149,6 +151,7 @@ pub fn simulate(
     provenance: Provenance,
 ) -> Summary {
     let (keep_service, feeds) = (needs_service(goals, plan), provenance.feeds.as_ref());
+    let server = &model(plan, server);
     let parts = prony_sim::simulate(plan, threads, seed, server, keep_service, feeds);
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -159,6 +162,19 @@ pub fn simulate(
         ..RunInfo::default()
     };
     noted(Summary::from_parts(plan.clone(), info, parts))
+}
+
+/// The server as a language model, if the plan asks for one: its service time is the time to the
+/// first token.
+fn model(plan: &Plan, server: &ServerBehavior) -> ServerBehavior {
+    let asks = plan.stream.as_deref().is_some_and(|stream| stream.tokens.is_some());
+    let model = || EventBehavior {
+        first: server.latency,
+        gap: Latency::Fixed(TOKEN_GAP),
+        ..EventBehavior::default()
+    };
+    let sse = server.sse.or_else(|| asks.then(model));
+    ServerBehavior { sse, ..server.clone() }
 }
 
 /// A run in virtual time that stops when its goals are reached, at the end of the plan at the

@@ -3,16 +3,19 @@
 //! more of a message than its [`Rules`] need, and allocates nothing once it has seen its longest
 //! one.
 
+mod json;
 mod pointer;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use memchr::{memchr, memmem};
 
-use crate::plan::{StreamFormat, StreamPlan};
+use crate::plan::{StreamFormat, StreamPlan, TokenDialect};
 pub use pointer::Pointer;
 use sse::Sse;
+pub use tokens::{Finish, Said};
 
 /// The maximum length of a message in bytes.
 pub const MESSAGE_MAX: usize = 1 << 20;
@@ -28,16 +31,20 @@ pub struct Rules {
     pointer: Option<Pointer>,
     /// The text in the last message.
     until: Option<memmem::Finder<'static>>,
+    /// The dialect of the messages, if they are those of a model.
+    dialect: Option<TokenDialect>,
 }
 
 /// A complete message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Whether it has content: a non-empty value at the place of the plan. False if the plan has
-    /// no such place.
+    /// Whether it has content: a non-empty value at the place of the plan, or output of a model.
+    /// False if the plan has neither.
     pub has_content: bool,
     /// Whether it contains the text that ends the stream.
     pub is_last: bool,
+    /// What else it says, if it is one of a model.
+    pub said: Said,
 }
 
 /// What follows from the end of a body.
@@ -79,11 +86,12 @@ impl Rules {
             format: plan.format,
             pointer: plan.content.as_deref().map(Pointer::new),
             until: plan.until.as_deref().map(|text| memmem::Finder::new(text).into_owned()),
+            dialect: plan.tokens.as_ref().map(|tokens| tokens.dialect),
         }
     }
 
     fn keeps_bytes(&self) -> bool {
-        self.pointer.is_some() || self.until.is_some()
+        self.pointer.is_some() || self.until.is_some() || self.dialect.is_some()
     }
 }
 
@@ -108,7 +116,7 @@ impl Reader {
         match rules.format {
             StreamFormat::Sse => self.sse.read(rules, piece, &mut self.collected, each),
             StreamFormat::Ndjson => self.lines(rules, piece, each),
-            StreamFormat::Chunks => {
+            StreamFormat::Chunks | StreamFormat::Whole => {
                 self.has_begun |= !piece.is_empty();
                 self.collected.add(rules, piece)
             }
@@ -120,12 +128,11 @@ impl Reader {
 
     /// A chunk has ended, or a message of WebSocket.
     pub fn chunk_ended(&mut self, rules: &Rules) -> Option<Message> {
-        let has_begun = std::mem::take(&mut self.has_begun);
         let is_message = match rules.format {
-            StreamFormat::Chunks => has_begun,
+            StreamFormat::Chunks => std::mem::take(&mut self.has_begun),
             // An empty message is one, too.
             StreamFormat::Messages => true,
-            StreamFormat::Sse | StreamFormat::Ndjson => return None,
+            StreamFormat::Sse | StreamFormat::Ndjson | StreamFormat::Whole => return None,
         };
         is_message.then(|| self.collected.take(rules))
     }
@@ -135,7 +142,7 @@ impl Reader {
         match rules.format {
             StreamFormat::Sse if self.sse.is_inside() => Ending::Incomplete,
             StreamFormat::Sse | StreamFormat::Messages => Ending::Clean,
-            StreamFormat::Ndjson | StreamFormat::Chunks => {
+            StreamFormat::Ndjson | StreamFormat::Chunks | StreamFormat::Whole => {
                 match std::mem::take(&mut self.has_begun) {
                     true => Ending::Message(self.collected.take(rules)),
                     false => Ending::Clean,
@@ -181,10 +188,13 @@ impl Collected {
 
     /// The message is complete.
     fn take(&mut self, rules: &Rules) -> Message {
-        let message = Message {
-            has_content: rules.pointer.as_ref().is_some_and(|p| p.finds_content(&self.bytes)),
-            is_last: rules.until.as_ref().is_some_and(|text| text.find(&self.bytes).is_some()),
+        let (has_content, said) = match (rules.dialect, &rules.pointer) {
+            (Some(dialect), _) => tokens::read(dialect, &self.bytes),
+            (None, Some(pointer)) => (pointer.finds_content(&self.bytes), Said::default()),
+            (None, None) => (false, Said::default()),
         };
+        let is_last = rules.until.as_ref().is_some_and(|text| text.find(&self.bytes).is_some());
+        let message = Message { has_content, is_last, said };
         self.clear();
         message
     }

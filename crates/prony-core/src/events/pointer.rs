@@ -2,6 +2,8 @@
 //! and reads no further than it must: a text that is not JSON has content if it is well formed up
 //! to the end of the value.
 
+use super::json::{is_content, is_key, skip, string};
+
 /// A compiled JSON pointer.
 #[derive(Clone, Debug)]
 pub struct Pointer {
@@ -20,13 +22,7 @@ impl Pointer {
     /// Whether there is a value at its place that is neither `null` nor an empty string, array or
     /// object.
     pub fn finds_content(&self, json: &[u8]) -> bool {
-        self.value(json).is_some_and(|value| match value {
-            b"null" => false,
-            [b'"' | b'[' | b'{', inner @ .., _] => {
-                !inner.trim_ascii().is_empty() || is_blank(value)
-            }
-            _ => true,
-        })
+        self.value(json).is_some_and(is_content)
     }
 
     fn value<'a>(&self, json: &'a [u8]) -> Option<&'a [u8]> {
@@ -41,11 +37,6 @@ impl Pointer {
         let after = skip(rest)?;
         Some(&rest[..rest.len() - after.len()])
     }
-}
-
-/// Whether it is a string of white space, which is content.
-fn is_blank(value: &[u8]) -> bool {
-    value.starts_with(b"\"") && value.len() > 2
 }
 
 /// The value of a member of an object, from its start; `rest` follows the opening brace.
@@ -73,58 +64,4 @@ fn element<'a>(rest: &'a [u8], index: &[u8]) -> Option<&'a [u8]> {
         rest = skip(rest)?.trim_ascii_start().strip_prefix(b",")?.trim_ascii_start();
     }
     (!rest.starts_with(b"]")).then_some(rest)
-}
-
-/// What follows a value.
-fn skip(json: &[u8]) -> Option<&[u8]> {
-    match json.first()? {
-        b'"' => string(json),
-        b'{' | b'[' => nested(json),
-        _ => {
-            let ends = |b: &u8| matches!(b, b',' | b']' | b'}') || b.is_ascii_whitespace();
-            let end = json.iter().position(ends).unwrap_or(json.len());
-            (end > 0).then_some(&json[end..])
-        }
-    }
-}
-
-/// What follows an array or object.
-fn nested(json: &[u8]) -> Option<&[u8]> {
-    let (mut rest, mut depth) = (json, 0_usize);
-    loop {
-        match rest.first()? {
-            b'"' => {
-                rest = string(rest)?;
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            _ => {}
-        }
-        rest = &rest[1..];
-        if depth == 0 {
-            return Some(rest);
-        }
-    }
-}
-
-/// What follows a string.
-fn string(json: &[u8]) -> Option<&[u8]> {
-    let mut rest = json.strip_prefix(b"\"")?;
-    loop {
-        let end = memchr::memchr2(b'"', b'\\', rest)?;
-        match rest[end] {
-            b'"' => return Some(&rest[end + 1..]),
-            _ => rest = rest.get(end + 2..)?,
-        }
-    }
-}
-
-/// Whether the inside of a string is this key. A key with escapes is decoded first.
-fn is_key(name: &[u8], key: &[u8]) -> bool {
-    if !name.contains(&b'\\') {
-        return name == key;
-    }
-    let quoted = [b"\"", name, b"\""].concat();
-    serde_json::from_slice::<String>(&quoted).is_ok_and(|name| name.as_bytes() == key)
 }

@@ -26,7 +26,11 @@ fn count(format: StreamFormat, body: &str) -> (usize, Ending) {
     (messages.len(), ending)
 }
 
-const MESSAGE: Message = Message { has_content: false, is_last: false };
+const MESSAGE: Message = Message {
+    has_content: false,
+    is_last: false,
+    said: Said { input: None, output: None, finish: None, is_error: false },
+};
 
 #[test]
 fn events_follow_the_standard() {

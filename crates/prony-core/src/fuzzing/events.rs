@@ -1,7 +1,7 @@
 //! Messages in bodies: any split of the bytes has the same messages.
 
 use crate::events::{Ending, MESSAGE_MAX, Message, Reader, Rules, TooLong};
-use crate::plan::{StreamFormat, StreamPlan};
+use crate::plan::{StreamFormat, StreamPlan, TokenDialect, TokenPlan};
 
 /// What a reader finds in a body, and the error that ends it.
 type Found = (Vec<Message>, Result<Ending, TooLong>);
@@ -13,13 +13,19 @@ type Found = (Vec<Message>, Result<Ending, TooLong>);
 /// If a guarantee is violated.
 pub fn events(data: &[u8]) {
     let [format, cut, body @ ..] = data else { return };
-    let format = match format % 3 {
-        0 => StreamFormat::Sse,
-        1 => StreamFormat::Ndjson,
-        _ => StreamFormat::Chunks,
+    let (format, dialect) = match format % 7 {
+        0 => (StreamFormat::Sse, None),
+        1 => (StreamFormat::Ndjson, None),
+        2 => (StreamFormat::Chunks, None),
+        3 => (StreamFormat::Sse, Some(TokenDialect::OpenAi)),
+        4 => (StreamFormat::Sse, Some(TokenDialect::Anthropic)),
+        5 => (StreamFormat::Whole, Some(TokenDialect::OpenAi)),
+        _ => (StreamFormat::Whole, Some(TokenDialect::Anthropic)),
     };
-    let content = (format != StreamFormat::Chunks).then(|| "/a/0".into());
-    let plan = StreamPlan { content, until: Some("end".into()), ..StreamPlan::new(format) };
+    let has_place = format != StreamFormat::Chunks && dialect.is_none();
+    let content = has_place.then(|| "/a/0".into());
+    let (tokens, until) = (dialect.map(TokenPlan::new), Some("end".into()));
+    let plan = StreamPlan { content, until, tokens, ..StreamPlan::new(format) };
     let (rules, mut reader) = (Rules::new(&plan), Reader::default());
     let whole = read(&rules, &mut reader, body, body.len());
     assert_eq!(read(&rules, &mut reader, body, usize::from(*cut)), whole);

@@ -13,6 +13,7 @@ mod shard;
 mod shared;
 mod stream;
 mod tls;
+mod tokens;
 mod websocket;
 mod wsesslog;
 
@@ -42,6 +43,7 @@ pub use shared::Shared;
 pub use stream::{StreamFormat, StreamPlan};
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
 pub(crate) use tls::{group_id, suite_id, suite_ids, suite_name};
+pub use tokens::{TokenDialect, TokenLimit, TokenPlan, TokenTime};
 pub use websocket::WebSocketPlan;
 pub use wsesslog::{
     Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::tokens::{TokenLimit, TokenPlan, TokenTime, check_slo};
 use crate::units::Span;
 
 /// How the bodies of replies are read as streams of messages, and when a stream ends. Applies to
@@ -23,6 +24,9 @@ pub struct StreamPlan {
     /// End a stream after the first message that contains this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// Messages are those of a language model; `None`: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokenPlan>,
 }
 
 /// What a message of a stream is.
@@ -37,12 +41,14 @@ pub enum StreamFormat {
     Chunks,
     /// A message of WebSocket.
     Messages,
+    /// The whole body.
+    Whole,
 }
 
 impl StreamPlan {
     /// Streams of this format, which the server ends.
     pub fn new(format: StreamFormat) -> Self {
-        Self { format, content: None, count: None, time: None, until: None }
+        Self { format, content: None, count: None, time: None, until: None, tokens: None }
     }
 
     /// Check the values.
@@ -63,6 +69,28 @@ impl StreamPlan {
             return Err("a chunk is no JSON text: a pointer to the content of messages needs \
                         streams of the format sse or ndjson"
                 .into());
+        }
+        if let Some(tokens) = &self.tokens {
+            if !matches!(self.format, StreamFormat::Sse | StreamFormat::Whole) {
+                return Err("the replies of a language model are streams of the format sse, or \
+                            whole bodies"
+                    .into());
+            }
+            if self.content.is_some() {
+                return Err("where the messages of a language model have their content is known: \
+                            leave out the pointer to it"
+                    .into());
+            }
+            check_slo(&tokens.slo)?;
+            let needs_parts = |limit: &&TokenLimit| limit.time != TokenTime::Response;
+            if self.format == StreamFormat::Whole
+                && let Some(limit) = tokens.slo.iter().find(needs_parts)
+            {
+                return Err(format!(
+                    "a reply in one piece has no time to its first token: leave out '{limit}', or \
+                     let replies stream"
+                ));
+            }
         }
         if self.count == Some(0) {
             return Err("a stream must have at least 1 message before it is ended".into());

@@ -6,7 +6,7 @@ use super::hist::Hist;
 use super::merge::{add, add_each, greatest, merge_fields};
 use super::{Recorder, wire};
 use crate::fault::Fault;
-use crate::units::Nanos;
+use crate::units::{Nanos, Span};
 
 /// The connections of a section; each belongs to the section in which its connect started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,5 +71,23 @@ impl Recorder {
     /// Set the maximum number of connections.
     pub fn open_max(&mut self, n: u64) {
         self.main.tally.connections.open_max = n;
+    }
+}
+
+impl Recorder {
+    /// A connection is requested.
+    pub fn wants_connection(&mut self, now: Nanos) {
+        let s = self.section(now);
+        let (last, n) = s.connects;
+        s.connects = (now, if last == now { n + 1 } else { 1 });
+        s.tally.connections.opening_max = s.tally.connections.opening_max.max(s.connects.1);
+    }
+
+    /// A connection opened, `took` after its connect started. It belongs to the section in which
+    /// the connect started.
+    pub fn connected(&mut self, now: Nanos, took: Span) {
+        let t = &mut self.section(Nanos(now.0.saturating_sub(took.0))).tally;
+        t.connected += 1;
+        t.times.connect.record(took);
     }
 }

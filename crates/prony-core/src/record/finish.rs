@@ -24,6 +24,9 @@ impl Recorder {
             let t = &mut self.main.tally;
             (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
             (t.time_in_drain, t.time_unfinished) = (Span::ZERO, self.in_flight.given_up());
+            if let Some(tokens) = &mut t.tokens {
+                (tokens.chunks_in_drain, tokens.good_in_drain) = (0, 0);
+            }
             if let Some(sessions) = &mut t.sessions {
                 sessions.completed_in_drain = 0;
             }

@@ -111,6 +111,13 @@ impl Recorder {
         self.section(intended).tally.times.first_message.record(time);
     }
 
+    /// A message of a reply has arrived, of which no time is recorded.
+    pub(super) fn message_received(&mut self, now: Nanos, is_together: bool) {
+        let counts = self.in_streams(now);
+        counts.received += 1;
+        counts.together += u64::from(is_together);
+    }
+
     /// A further message of a reply has arrived at `now`, and the one before it at `before`.
     pub fn next_message(&mut self, before: Nanos, now: Nanos) {
         let counts = self.in_streams(before);

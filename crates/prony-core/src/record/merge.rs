@@ -10,6 +10,7 @@ use super::phases::Phases;
 use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
 use super::tls::TlsTally;
+use super::tokens::TokenTally;
 use super::{ResponseLowerBound, Tally, Times};
 use crate::proto::StreamCounts;
 use crate::units::Span;
@@ -66,6 +67,7 @@ impl Tally {
             http2: optional(StreamCounts::merge),
             messages: optional(Messages::merge),
             stream_messages: optional(StreamMessages::merge),
+            tokens: optional(TokenTally::merge),
             without_meter: optional(ResponseLowerBound::merge),
             phases: optional(Phases::merge),
             sessions: optional(SessionTally::merge),

@@ -20,6 +20,7 @@ mod sessions;
 mod stamps;
 mod streams;
 mod tls;
+mod tokens;
 mod waits;
 mod wire;
 
@@ -45,6 +46,7 @@ use series::Series;
 pub use sessions::{KindTally, NameTally, SessionEnd, SessionTally};
 pub use stamps::Stamps;
 pub use tls::{FirstHandshake, Secured, TlsTally};
+pub use tokens::{Finished, TokenReply, TokenTally};
 
 /// Minimum send lag of a request that counts as sent late, after the load. An arrival due just
 /// before the end of the load is sent just after it even if the meter is punctual.
@@ -202,6 +204,9 @@ pub struct Tally {
     /// Counters of messages in streams, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_messages: Option<Box<StreamMessages>>,
+    /// Replies of language models, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Box<TokenTally>>,
     /// Lower bounds of the true response times, if the driver reported its polls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_meter: Option<Box<ResponseLowerBound>>,
@@ -294,6 +299,7 @@ impl Tally {
             http2: None,
             messages: None,
             stream_messages: None,
+            tokens: None,
             without_meter: None,
             phases: None,
             sessions: None,
@@ -540,22 +546,6 @@ impl Recorder {
     /// A request is sent again on a new connection.
     pub fn retried(&mut self, intended: Nanos) {
         self.section(intended).tally.retries += 1;
-    }
-
-    /// A connection is requested.
-    pub fn wants_connection(&mut self, now: Nanos) {
-        let s = self.section(now);
-        let (last, n) = s.connects;
-        s.connects = (now, if last == now { n + 1 } else { 1 });
-        s.tally.connections.opening_max = s.tally.connections.opening_max.max(s.connects.1);
-    }
-
-    /// A connection opened, `took` after its connect started. It belongs to the section in which
-    /// the connect started.
-    pub fn connected(&mut self, now: Nanos, took: Span) {
-        let t = &mut self.section(Nanos(now.0.saturating_sub(took.0))).tally;
-        t.connected += 1;
-        t.times.connect.record(took);
     }
 
     /// The TLS handshake of a connection completed, `took` after the connection opened and

@@ -46,6 +46,8 @@ pub enum Stream {
     Sample = 13,
     /// The keys and masks of WebSocket.
     Masks = 14,
+    /// The prompts for language models.
+    Prompts = 15,
 }
 
 /// 64 random bits that depend only on the arguments.

@@ -286,4 +286,55 @@ mod tests {
             Prompt::parse(Api::Chat, b"x").is_none() && Prompt::parse(Api::Chat, b"[]").is_none()
         );
     }
+
+    /// What a client reads of every reply is what the model has written.
+    #[test]
+    fn replies_are_those_that_clients_read() {
+        use crate::events::{Finish, Reader, Rules, Said};
+        use crate::plan::{StreamFormat, StreamPlan, TokenDialect, TokenPlan};
+        for api in [Api::Chat, Api::Completions, Api::Messages] {
+            let dialect =
+                if api == Api::Messages { TokenDialect::Anthropic } else { TokenDialect::OpenAi };
+            let prompt = Prompt {
+                api,
+                streams: true,
+                has_usage: true,
+                limit: Some(6),
+                is_exact: false,
+                input: 7,
+            };
+            for output in [4, 6] {
+                let model = Model { prompt, number: 3, output };
+                let (mut stream, mut whole) = (Vec::new(), Vec::new());
+                model.begin(&mut stream);
+                model.text(1..=1, &mut stream);
+                model.text(2..=output, &mut stream);
+                model.end(&mut stream);
+                model.whole(&mut whole);
+                for (format, body, chunks) in
+                    [(StreamFormat::Sse, stream, 2), (StreamFormat::Whole, whole, 1)]
+                {
+                    let tokens = Some(TokenPlan::new(dialect));
+                    let rules = Rules::new(&StreamPlan { tokens, ..StreamPlan::new(format) });
+                    let (mut reader, mut n, mut all) = (Reader::default(), 0, Said::default());
+                    let mut see = |message: crate::events::Message| {
+                        n += u64::from(message.has_content);
+                        let said = message.said;
+                        all.input = said.input.or(all.input);
+                        all.output = said.output.or(all.output);
+                        all.finish = said.finish.or(all.finish);
+                        assert!(!said.is_error);
+                    };
+                    reader.read(&rules, &body, &mut see).expect("short");
+                    if let crate::events::Ending::Message(message) = reader.end(&rules) {
+                        see(message);
+                    }
+                    let finish = if output == 6 { Finish::Length } else { Finish::Stop };
+                    assert_eq!(n, chunks, "{api:?} {}", String::from_utf8_lossy(&body));
+                    assert_eq!((all.input, all.output), (Some(7), Some(output as u32)));
+                    assert_eq!(all.finish, Some(finish));
+                }
+            }
+        }
+    }
 }

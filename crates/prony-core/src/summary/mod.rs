@@ -9,6 +9,7 @@ mod replay;
 mod stages;
 pub(crate) mod student;
 mod threshold;
+mod tokens;
 mod verdict;
 
 use serde::{Deserialize, Serialize};

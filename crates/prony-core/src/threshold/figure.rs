@@ -36,6 +36,14 @@ pub enum Timed {
     FirstContent,
     /// Between two messages of a reply.
     MessageGap,
+    /// From the intended start of a request to the first output of a language model.
+    Ttft,
+    /// From the send to the first output.
+    TtftService,
+    /// Between the tokens of a reply, on average.
+    Itl,
+    /// Between two messages with output.
+    ChunkGap,
     /// From the start of a connect to the open connection.
     Connect,
     /// From the open connection to the end of the TLS handshake.
@@ -82,6 +90,8 @@ pub enum Counted {
     SessionsCompleted,
     /// Failed sessions; as a share, of those that ended.
     SessionsFailed,
+    /// Replies of a language model that keep all limits; as a share, of the requests that ended.
+    Good,
 }
 
 /// A figure that is one number, and no share.
@@ -121,6 +131,16 @@ pub enum Scalar {
     Streams,
     /// The most streams that were open on one connection.
     StreamsMax,
+    /// Tokens of a language model per second.
+    TokenRate,
+    /// Messages with output per second.
+    ChunkRate,
+    /// Replies that keep all limits per second.
+    Goodput,
+    /// Tokens in the replies.
+    OutputTokens,
+    /// Tokens in their requests.
+    InputTokens,
     /// The time in which replies could not continue because of our own windows.
     WindowTime,
     /// The busiest worker's share of busy time.
@@ -155,7 +175,7 @@ pub enum Unit {
     Share,
 }
 
-const TIMED: [(&str, Timed); 18] = [
+const TIMED: [(&str, Timed); 22] = [
     ("response", Timed::Response),
     ("service", Timed::Service),
     ("first-byte", Timed::FirstByte),
@@ -170,6 +190,10 @@ const TIMED: [(&str, Timed); 18] = [
     ("first-message", Timed::FirstMessage),
     ("first-content", Timed::FirstContent),
     ("message-gap", Timed::MessageGap),
+    ("ttft", Timed::Ttft),
+    ("ttft-service", Timed::TtftService),
+    ("itl", Timed::Itl),
+    ("chunk-gap", Timed::ChunkGap),
     ("connect", Timed::Connect),
     ("handshake", Timed::Handshake),
     ("failed", Timed::Failed),
@@ -183,16 +207,17 @@ const STATISTICS: [(&str, Statistic); 4] = [
     ("max", Statistic::Max),
 ];
 
-const COUNTED: [(&str, Counted); 6] = [
+const COUNTED: [(&str, Counted); 7] = [
     ("errors", Counted::Errors),
     ("timeouts", Counted::Timeouts),
     ("unfinished", Counted::Unfinished),
     ("retries", Counted::Retries),
     ("session.completed", Counted::SessionsCompleted),
     ("session.failed", Counted::SessionsFailed),
+    ("good", Counted::Good),
 ];
 
-const SCALARS: [(&str, Scalar); 20] = [
+const SCALARS: [(&str, Scalar); 25] = [
     ("rate", Scalar::Rate),
     ("sent-rate", Scalar::SentRate),
     ("session.rate", Scalar::SessionRate),
@@ -210,6 +235,11 @@ const SCALARS: [(&str, Scalar); 20] = [
     ("in-flight-max", Scalar::InFlightMax),
     ("streams", Scalar::Streams),
     ("streams-max", Scalar::StreamsMax),
+    ("token-rate", Scalar::TokenRate),
+    ("chunk-rate", Scalar::ChunkRate),
+    ("goodput", Scalar::Goodput),
+    ("output-tokens", Scalar::OutputTokens),
+    ("input-tokens", Scalar::InputTokens),
     ("window-time", Scalar::WindowTime),
     ("busy", Scalar::Busy),
     ("cpu-per-request", Scalar::CpuPerRequest),
@@ -245,7 +275,14 @@ impl Figure {
     pub fn unit(self) -> Unit {
         match self {
             Self::Time(..) | Self::Scalar(Scalar::CpuPerRequest | Scalar::WindowTime) => Unit::Time,
-            Self::Scalar(Scalar::Rate | Scalar::SentRate | Scalar::SessionRate) => Unit::Rate,
+            Self::Scalar(
+                Scalar::Rate
+                | Scalar::SentRate
+                | Scalar::SessionRate
+                | Scalar::TokenRate
+                | Scalar::ChunkRate
+                | Scalar::Goodput,
+            ) => Unit::Rate,
             Self::Scalar(Scalar::Throughput) => Unit::ByteRate,
             Self::Scalar(Scalar::Busy) => Unit::Share,
             Self::Scalar(
@@ -261,7 +298,9 @@ impl Figure {
                 | Scalar::Concurrency
                 | Scalar::InFlightMax
                 | Scalar::Streams
-                | Scalar::StreamsMax,
+                | Scalar::StreamsMax
+                | Scalar::OutputTokens
+                | Scalar::InputTokens,
             )
             | Self::Count(_) => Unit::Count,
         }

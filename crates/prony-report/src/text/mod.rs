@@ -12,6 +12,7 @@ mod replay;
 mod session_kinds;
 mod stages;
 mod table;
+mod tokens;
 mod websocket;
 mod what;
 
@@ -26,6 +27,7 @@ pub(super) use page::shortened;
 use page::{Ink, Page};
 pub(crate) use session_kinds::session_kinds;
 pub(super) use table::kinds;
+pub(super) use tokens::kinds as token_kinds;
 
 /// The lines of a screen; a shortened report may have two more. Tables that the user or the plan
 /// asks for do not count.
@@ -210,7 +212,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
     let is_exchange = summary.plan.exchange.is_some();
     // On a short page the handshake times and the errors are enough.
     let handshakes = if detail.airy { handshakes(t) } else { Vec::new() };
-    vec![
+    let facts = [
         (if is_exchange { "exchanges" } else { "requests" }, vec![requests(t)]),
         ("network", exchange::network(t)),
         ("sessions", sessions(t)),
@@ -220,10 +222,11 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("connections", connections(summary)),
         ("HTTP/2", http2::streams(t)),
         ("gRPC", http2::grpc_messages(t)),
-        ("messages", in_streams::messages(t)),
+        ("messages", if t.tokens.is_some() { Vec::new() } else { in_streams::messages(t) }),
         ("streams", in_streams::streams(t)),
         ("handshakes", handshakes),
-    ]
+    ];
+    facts.into_iter().chain(tokens::facts(summary)).collect()
 }
 
 /// The sessions: how many started, completed, failed, and their connections.

@@ -24,8 +24,11 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
         "first byte" | "transfer" => pieces,
         _ => true,
     };
-    let rows: Vec<(&str, Figures)> = kinds(times)
+    let [response, others @ ..] = kinds(times);
+    let rows: Vec<(&str, Figures)> = [response]
         .into_iter()
+        .chain(super::tokens::kinds(tally))
+        .chain(others)
         .chain(lifetime)
         .filter(|(name, hist)| wanted(name) && is_shown(hist))
         .map(|(name, hist)| (name, Figures::of(hist)))

@@ -95,6 +95,10 @@ pub(super) fn target(plan: &Plan, size: &PlanSize, width: usize) -> String {
                 Pick::InTurn => "in turn",
                 Pick::Random => "at random",
             };
+            let is_model = plan.stream.as_deref().is_some_and(|stream| stream.tokens.is_some());
+            if is_model && plan.endpoints.len() == 1 {
+                return format!("{url} with {} prompts {how}", units::count(n));
+            }
             format!("{url} and {} more {how}", units::count(n.saturating_sub(1)))
         }
     }

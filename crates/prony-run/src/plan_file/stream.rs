@@ -1,12 +1,12 @@
 //! The table `[stream]` of a plan file.
 
-use prony_core::plan::{StreamFormat, StreamPlan};
+use prony_core::plan::{StreamFormat, StreamPlan, TokenPlan};
 use toml::de::DeValue;
 
 use super::explain::{line, quoted};
 use super::reader::Section;
 use super::request::Requests;
-use super::words::{STREAM, word};
+use super::words::{DIALECT, STREAM, word};
 use crate::builder::Draft;
 use crate::values;
 
@@ -31,6 +31,20 @@ impl<'a> Requests<'a> {
         plan.count = count.and_then(|i| i.parse(problems, "a number", values::positive));
         let time = section.take("time");
         plan.time = time.and_then(|i| i.parse(problems, "a time", values::positive_span));
+        plan.tokens =
+            section.take("tokens").and_then(|i| i.word(problems, DIALECT)).map(TokenPlan::new);
+        if let Some(item) = section.take("slo") {
+            let limits =
+                item.parse(problems, "limits such as \"ttft < 300ms\"", TokenPlan::parse_slo);
+            match (&mut plan.tokens, limits) {
+                (Some(tokens), Some(limits)) => tokens.slo = limits,
+                (None, Some(_)) => {
+                    let why = "limits of tokens need `tokens`, the dialect of a language model";
+                    problems.add(item.at, why);
+                }
+                _ => {}
+            }
+        }
         section.finish(problems);
         if let Err(why) = plan.check() {
             problems.add(item.at, why);
@@ -54,5 +68,12 @@ pub(super) fn explain(plan: &StreamPlan, out: &mut String) {
     }
     if let Some(text) = &plan.until {
         line(out, "until-event", quoted(text));
+    }
+    if let Some(tokens) = &plan.tokens {
+        line(out, "tokens", quoted(word(DIALECT, &tokens.dialect)));
+        if !tokens.slo.is_empty() {
+            let limits: Vec<String> = tokens.slo.iter().map(ToString::to_string).collect();
+            line(out, "slo", quoted(&limits.join(", ")));
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use prony_core::plan::{
     Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, Resume, StreamFormat, TlsVersion,
+    TokenDialect,
 };
 use prony_core::script::PickRow;
 
@@ -33,11 +34,15 @@ pub(super) const HTTP: Words<HttpVersion> = &[
 pub(super) const PLACEMENT: Words<Placement> =
     &[("spread", Placement::Spread), ("fill", Placement::Fill)];
 
+pub(super) const DIALECT: Words<TokenDialect> =
+    &[("openai", TokenDialect::OpenAi), ("anthropic", TokenDialect::Anthropic)];
+
 pub(super) const STREAM: Words<StreamFormat> = &[
     ("sse", StreamFormat::Sse),
     ("ndjson", StreamFormat::Ndjson),
     ("chunks", StreamFormat::Chunks),
     ("messages", StreamFormat::Messages),
+    ("whole", StreamFormat::Whole),
 ];
 
 /// Whether the peer's table of header fields is not used.

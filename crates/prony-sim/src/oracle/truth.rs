@@ -185,6 +185,21 @@ pub fn histogram_mismatch(what: &str, hist: &Hist, samples: &[u64]) -> Option<St
     None
 }
 
+/// The faults of complete replies.
+const JUDGED: [Fault; 11] = [
+    Fault::NoGrpcStatus,
+    Fault::BadMessage,
+    Fault::GrpcStatus,
+    Fault::UnexpectedStatus,
+    Fault::BodyMismatch,
+    Fault::NotAStream,
+    Fault::MessageTooLong,
+    Fault::ErrorMessage,
+    Fault::ExtractMissing,
+    Fault::ExtractTooLong,
+    Fault::Surplus,
+];
+
 /// Check the equations between counters that hold in every run, whatever fails (P4). Returns one
 /// message for each that does not hold.
 pub fn violated_invariants(t: &Tally) -> Vec<String> {
@@ -192,18 +207,7 @@ pub fn violated_invariants(t: &Tally) -> Vec<String> {
         t.faults[Fault::RequestTimeout as usize] + t.faults[Fault::ConnectTimeout as usize];
     let statuses: u64 = t.statuses.values().sum();
     let judged = t.replies
-        + [
-            Fault::NoGrpcStatus,
-            Fault::BadMessage,
-            Fault::GrpcStatus,
-            Fault::UnexpectedStatus,
-            Fault::BodyMismatch,
-            Fault::NotAStream,
-            Fault::MessageTooLong,
-            Fault::ExtractMissing,
-            Fault::ExtractTooLong,
-            Fault::Surplus,
-        ]
+        + JUDGED
         .map(|f| t.faults[f as usize])
         .iter()
         .sum::<u64>()

@@ -31,6 +31,7 @@ mod templates;
 mod theory;
 mod thresholds;
 mod tls;
+mod tokens;
 mod truth;
 mod verdicts;
 mod websocket;

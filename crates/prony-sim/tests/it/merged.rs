@@ -7,8 +7,8 @@ use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    ClientTally, Connections, KindTally, Messages, NameTally, Phases, SessionTally, StreamBodies,
-    StreamMessages, Tally, Times, TlsTally,
+    ClientTally, Connections, Finished, KindTally, Messages, NameTally, Phases, SessionTally,
+    StreamBodies, StreamMessages, Tally, Times, TlsTally, TokenTally,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Share};
@@ -46,8 +46,8 @@ fn note(seen: &mut Seen, t: &Tally) {
         faults, stray, statuses, interim, connects, connected, bytes_sent, bytes_received,
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
-        service_series, connections, tls, http2, messages, stream_messages, without_meter, phases,
-        sessions, names, kept, clients,
+        service_series, connections, tls, http2, messages, stream_messages, tokens, without_meter,
+        phases, sessions, names, kept, clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
@@ -81,6 +81,14 @@ fn note(seen: &mut Seen, t: &Tally) {
                 incomplete,
             });
         }
+    }
+    if let Some(tokens) = t.tokens.as_deref() {
+        note!(seen, TokenTally, tokens, {
+            ttft, ttft_service, itl, chunk_gap, chunks, chunks_in_drain, chunks_together, replies,
+            empty, counted, counted_chunks, output_tokens, input_tokens, good, good_in_drain,
+            finished, chunks_by_second, good_by_second,
+        });
+        note!(seen, Finished, &tokens.finished, { stop, length, tool, filter, other, none });
     }
     if let Some(phases) = t.phases.as_deref() {
         note!(seen, Phases, phases, {
@@ -154,10 +162,13 @@ fn messages(seen: &mut Seen) {
 
 /// Runs with streams in the bodies of replies.
 fn bodies(seen: &mut Seen) {
-    for seed in 0..20 {
+    for seed in 0..80 {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 94);
-        let (plan, behavior) = crate::events::random_streams(&mut rng);
+        let (plan, behavior) = match seed {
+            0..20 => crate::events::random_streams(&mut rng),
+            _ => crate::tokens::random_tokens(&mut rng),
+        };
         let setup = random_setup(&mut rng, seed);
         let shares = plan.shards_max().min(2);
         let outcome = load(&plan, shares, &setup, &mut [&mut Serve::new(behavior, seed)]);
@@ -187,9 +198,15 @@ fn streams(seen: &mut Seen) {
 }
 
 /// No plan has independent clients, none of the handshakes fails, and the servers send no unknown
-/// frames and no abrupt GOAWAY, and complete every event; the other counts need a network that
+/// frames and no abrupt GOAWAY, complete every event, and end replies of a model by stop or length
+/// with some output; the other counts need a network that
 /// loses and duplicates datagrams.
-const ELSEWHERE: [&str; 17] = [
+const ELSEWHERE: [&str; 22] = [
+    "TokenTally.empty",
+    "Finished.tool",
+    "Finished.filter",
+    "Finished.other",
+    "Finished.none",
     "Tally.clients",
     "StreamCounts.fallbacks",
     "StreamCounts.moved",
@@ -273,6 +290,9 @@ fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
     ] {
         times.clone_from(hist);
     }
+    let finished =
+        Finished { tool: n, filter: n + 1, other: n + 2, none: n + 3, ..Finished::default() };
+    t.tokens = Some(Box::new(TokenTally { empty: n, finished, ..TokenTally::default() }));
     t.stream_messages = Some(Box::new(StreamMessages {
         sent: n,
         awaited: n + 1,
@@ -324,6 +344,9 @@ fn assert_messages(all: &Tally) {
         incomplete: n + 14,
     };
     assert_eq!(bodies.as_deref(), Some(&twice(7)));
+    let TokenTally { empty, finished, .. } = *all.tokens.clone().expect("tokens");
+    let Finished { tool, filter, other, none, .. } = finished;
+    assert_eq!([empty, tool, filter, other, none], [7, 7, 9, 11, 13]);
 }
 
 #[test]

@@ -9,11 +9,11 @@ use super::{STREAMS, values};
 /// Options of streams.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct StreamArgs {
-    /// Read replies as streams of messages: sse, ndjson, chunks or messages
+    /// Read replies as streams of messages: sse, ndjson, chunks, messages, whole
     ///
-    /// A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), or, with ws://
-    /// URLs, a message of WebSocket. The report
-    /// has the times to the first message and between messages (docs/streams.md).
+    /// A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), with ws://
+    /// URLs a message of WebSocket, or the whole body. The report has the times to the first
+    /// message and between messages (docs/streams.md).
     #[arg(long, value_name = "FORMAT", help_heading = STREAMS, value_parser = format)]
     pub stream: Option<StreamFormat>,
     /// Where a message has its content, as a JSON pointer: /choices/0/delta/content
@@ -50,6 +50,7 @@ impl StreamArgs {
                 count: self.stream_events,
                 time: self.stream_time,
                 until: self.until_event.clone(),
+                tokens: None,
             })
         })
     }
@@ -61,6 +62,7 @@ fn format(text: &str) -> Result<StreamFormat, String> {
         "ndjson" => Ok(StreamFormat::Ndjson),
         "chunks" => Ok(StreamFormat::Chunks),
         "messages" => Ok(StreamFormat::Messages),
-        _ => Err("must be sse, ndjson, chunks or messages".into()),
+        "whole" => Ok(StreamFormat::Whole),
+        _ => Err("must be sse, ndjson, chunks, messages or whole".into()),
     }
 }

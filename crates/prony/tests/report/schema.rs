@@ -7,11 +7,12 @@ use std::sync::Arc;
 use prony_core::fault::Fault;
 use prony_core::plan::{
     Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan,
-    MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think, WebSocketPlan,
+    MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think, TokenDialect, TokenPlan,
+    WebSocketPlan,
 };
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
-use prony_core::record::{FirstHandshake, StreamMessages, Times};
+use prony_core::record::{FirstHandshake, StreamMessages, Times, TokenTally};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
@@ -235,21 +236,43 @@ fn over_http2() -> [Summary; 3] {
     }));
     run.plan.websocket =
         Some(Box::new(WebSocketPlan { binary: true, subprotocols: vec!["chat".into()] }));
+    let slo = TokenPlan::parse_slo("ttft < 300ms, itl < 50ms").expect("limits");
     run.plan.stream = Some(Box::new(StreamPlan {
         format: StreamFormat::Sse,
         content: Some("/a".into()),
         count: Some(1),
         time: Some(Span(1)),
         until: Some("end".into()),
+        tokens: Some(TokenPlan { dialect: TokenDialect::OpenAi, slo }),
     }));
     run.main.stream_messages = Some(Box::new(StreamMessages {
         bodies: Some(Box::default()),
         ..StreamMessages::default()
     }));
     record_messages(&mut run.main.times);
+    run.main.tokens = Some(Box::new(tokens()));
     let kind = |run: &Summary| report(run)["verdict"]["bottleneck"]["kind"].clone();
     assert_eq!([&run, &limited, &blocked].map(kind), ["streams", "stream-limit", "window"]);
     [run, limited, blocked]
+}
+
+/// Replies of a language model.
+fn tokens() -> TokenTally {
+    let mut tally = TokenTally {
+        chunks: 9,
+        replies: 3,
+        counted: 3,
+        counted_chunks: 9,
+        output_tokens: 18,
+        good: 2,
+        chunks_by_second: [(0, 9)].into(),
+        good_by_second: [(0, 2)].into(),
+        ..TokenTally::default()
+    };
+    for hist in [&mut tally.ttft, &mut tally.ttft_service, &mut tally.itl, &mut tally.chunk_gap] {
+        hist.record(Span(1_000));
+    }
+    tally
 }
 
 fn record_messages(times: &mut Times) {

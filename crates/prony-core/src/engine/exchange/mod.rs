@@ -10,6 +10,7 @@ mod messages;
 pub(super) mod outcome;
 mod script;
 mod streams;
+mod tokens;
 
 use crate::fault::Fault;
 use crate::plan::Plan;

@@ -1,10 +1,11 @@
 //! Bodies of replies that are streams of messages: what was read of each, and when it ends.
 
 use super::messages::Messages;
+use super::tokens::TokenBody;
 use crate::events::{Ending, Message, Reader, Rules};
 use crate::fault::Fault;
 use crate::plan::{StreamFormat, StreamPlan};
-use crate::record::{Recorder, StreamEnd};
+use crate::record::{Recorder, Stamps, StreamEnd};
 use crate::units::{Nanos, RequestId};
 
 /// How bodies are read.
@@ -29,12 +30,16 @@ pub(super) struct StreamBody {
     has_content: bool,
     /// Why the rest is not read, if it is not.
     over: Option<Over>,
+    /// What it says as the reply of a language model.
+    tokens: TokenBody,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     Ended(StreamEnd),
     Failed,
+    /// A message has reported an error.
+    Error,
 }
 
 /// What follows from a part of a stream.
@@ -58,7 +63,9 @@ impl StreamBody {
     /// A message has arrived. Returns whether it is the first with content.
     fn count(&mut self, message: Message, plan: &StreamPlan) -> bool {
         self.messages += 1;
-        if message.is_last {
+        if message.said.is_error && plan.format != StreamFormat::Whole {
+            self.over = Some(Over::Error);
+        } else if message.is_last {
             self.over = Some(Over::Ended(StreamEnd::Text));
         } else if plan.count == Some(self.messages) {
             self.over = Some(Over::Ended(StreamEnd::Count));
@@ -72,7 +79,7 @@ impl Messages {
     pub(in crate::engine) fn begin_stream(
         &mut self,
         id: RequestId,
-        intended: Nanos,
+        stamps: &Stamps,
         has_events: bool,
         recorder: &mut Recorder,
     ) -> After {
@@ -82,6 +89,7 @@ impl Messages {
         self.stream(id.slot);
         let Some(reading) = self.reading.as_deref_mut() else { return After::Nothing };
         let stream = &mut self.streams[id.slot as usize];
+        let intended = stamps.intended;
         (stream.id, stream.intended) = (id, intended);
         // Messages with a schedule were started before.
         if stream.times.is_none() {
@@ -90,7 +98,8 @@ impl Messages {
         let body = stream.body.get_or_insert_default();
         let mut reader = std::mem::take(&mut body.reader);
         reader.clear();
-        **body = StreamBody { is_open: true, reader, ..StreamBody::default() };
+        let tokens = TokenBody::new(stamps, reading.plan.format == StreamFormat::Whole);
+        **body = StreamBody { is_open: true, reader, tokens, ..StreamBody::default() };
         if reading.plan.format == StreamFormat::Sse && !has_events {
             body.over = Some(Over::Failed);
             reading.stopped.push(id);
@@ -130,10 +139,11 @@ impl Messages {
         })
     }
 
-    /// The reply is complete, or prony has ended it.
+    /// The reply is complete, or prony has ended it. `success`: its timestamps if it is a success.
     pub(in crate::engine) fn reply_ended(
         &mut self,
         id: RequestId,
+        success: Option<&Stamps>,
         now: Nanos,
         recorder: &mut Recorder,
     ) {
@@ -146,12 +156,17 @@ impl Messages {
             }
             Ok(())
         });
-        let Some((stream, _)) = self.open(id) else { return };
+        let Some((stream, reading)) = self.open(id) else { return };
         let Some(body) = stream.body.as_deref_mut() else { return };
         body.is_open = false;
+        if let (Some(tokens), Some(stamps)) = (&reading.plan.tokens, success) {
+            recorder.tokens_replied(stamps, &body.tokens.reply(), &tokens.slo);
+        }
         match body.over.unwrap_or(Over::Ended(StreamEnd::Server)) {
             Over::Ended(why) => recorder.stream_ended(stream.intended, why, body.messages),
-            Over::Failed => recorder.stream_failed(stream.intended, body.messages),
+            Over::Failed | Over::Error => {
+                recorder.stream_failed(stream.intended, body.messages);
+            }
         }
         if is_incomplete {
             recorder.stream_incomplete(stream.intended);
@@ -218,16 +233,27 @@ impl Messages {
             if body.over.is_some() {
                 return;
             }
-            match ledger.arrived(now) {
+            let before = ledger.arrived(now);
+            let is_first_content = body.count(message, &reading.plan);
+            if reading.plan.tokens.is_some() {
+                recorder.token_message(before, now);
+                body.tokens.arrived(&message, now, recorder);
+                return;
+            }
+            match before {
                 None => recorder.first_message(intended, now.since(intended)),
                 Some(before) => recorder.next_message(before, now),
             }
-            if body.count(message, &reading.plan) {
+            if is_first_content {
                 recorder.first_content(intended, now.since(intended));
             }
         });
         body.reader = reader;
         match (result, body.over) {
+            (_, Some(Over::Error)) => {
+                reading.stopped.push(id);
+                After::Fault(Fault::ErrorMessage)
+            }
             (_, Some(_)) => {
                 reading.stopped.push(id);
                 After::Work

@@ -43,7 +43,7 @@ impl Sink<'_> {
         } else if exchange.may_try_again(self.retries) {
             self.recorder.reply_retried(&exchange.stamps(self.now), &reply);
             if let Some(messages) = self.exchanges.messages.as_deref_mut() {
-                messages.reply_ended(id, self.now, self.recorder);
+                messages.reply_ended(id, None, self.now, self.recorder);
             }
             let exchange = &mut self.exchanges[id];
             if let Some(trail) = self.trail.as_deref_mut() {
@@ -61,7 +61,8 @@ impl Sink<'_> {
     #[cold]
     fn look_closer(&mut self, id: RequestId, stamps: Stamps, status: u16, fault: Option<Fault>) {
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
-            messages.reply_ended(id, self.now, self.recorder);
+            let success = fault.is_none().then_some(&stamps);
+            messages.reply_ended(id, success, self.now, self.recorder);
         }
         let exchange = &self.exchanges[id];
         if let Some(trail) = self.trail.as_deref_mut() {
@@ -147,11 +148,11 @@ impl proto::Sink for Sink<'_> {
     }
 
     fn head(&mut self, id: RequestId, status: u16, has_events: bool) {
-        let intended = self.exchanges[id].intended();
+        let stamps = self.exchanges[id].stamps(self.now);
         if let Some(messages) = self.exchanges.messages.as_deref_mut()
             && matches!(status, 101 | 200..=299)
         {
-            let begun = messages.begin_stream(id, intended, has_events, self.recorder);
+            let begun = messages.begin_stream(id, &stamps, has_events, self.recorder);
             self.follow(id, begun);
         }
     }

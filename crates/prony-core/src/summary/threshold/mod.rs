@@ -6,6 +6,8 @@
 
 mod sequential;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
@@ -13,7 +15,7 @@ use super::confidence::{Confidence, Interval, NoInterval, t_quantile};
 use crate::fault::{Fault, FaultClass};
 use crate::record::hist::Hist;
 use crate::record::series::Cell;
-use crate::record::{NameTally, Tally};
+use crate::record::{NameTally, Tally, TokenTally};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 use crate::units::{Nanos, Span};
 pub use sequential::Sequential;
@@ -188,6 +190,16 @@ impl Summary {
             Scalar::InFlightMax => Known::exact(t.in_flight_max as f64),
             Scalar::Streams => or_none(t.streams_mean()),
             Scalar::StreamsMax => or_none(t.http2.as_deref().map(|h| h.open_max.into())),
+            Scalar::TokenRate => {
+                let per_chunk = t.tokens_per_chunk().unwrap_or(0.0);
+                by_second(t, t.token_rate(), |tokens| &tokens.chunks_by_second, per_chunk)
+            }
+            Scalar::ChunkRate => {
+                by_second(t, t.chunk_rate(), |tokens| &tokens.chunks_by_second, 1.0)
+            }
+            Scalar::Goodput => by_second(t, t.goodput(), |tokens| &tokens.good_by_second, 1.0),
+            Scalar::OutputTokens => or_none(t.counted_tokens().map(|(_, output)| output as f64)),
+            Scalar::InputTokens => or_none(t.counted_tokens().map(|(input, _)| input as f64)),
             Scalar::WindowTime => or_none(t.http2.as_deref().map(|h| h.blocked_time.0 as f64)),
             Scalar::Busy => or_none(self.busiest().map(|(_, share)| share)),
             Scalar::CpuPerRequest => {
@@ -230,6 +242,10 @@ fn hist(t: &Tally, timed: Timed) -> Option<&Hist> {
         Timed::FirstMessage => &t.times.first_message,
         Timed::FirstContent => &t.times.first_content,
         Timed::MessageGap => &t.times.message_gap,
+        Timed::Ttft => &t.tokens.as_ref()?.ttft,
+        Timed::TtftService => &t.tokens.as_ref()?.ttft_service,
+        Timed::Itl => &t.tokens.as_ref()?.itl,
+        Timed::ChunkGap => &t.tokens.as_ref()?.chunk_gap,
         Timed::Failed => &t.times.failed,
         Timed::Connect => &t.times.connect,
         Timed::Handshake => &t.times.handshake,
@@ -341,6 +357,7 @@ fn counts(t: &Tally, counted: Counted) -> Option<(u64, u64)> {
         Counted::StatusClass(c) => (class(c).map(|(_, n)| n).sum(), replied()),
         Counted::Unfinished => (t.unfinished, t.started),
         Counted::Retries => (t.retries, t.started),
+        Counted::Good => (t.tokens.as_ref()?.good, ended),
         Counted::SessionsCompleted | Counted::SessionsFailed => {
             let s = t.sessions.as_ref()?;
             let n = if counted == Counted::SessionsFailed { s.failed } else { s.completed };
@@ -416,10 +433,25 @@ fn session_rate(t: &Tally) -> Known {
     let (Some(sessions), Some(rate)) = (&t.sessions, t.session_rate()) else {
         return Known::NOTHING;
     };
+    Known::estimate(rate, batch_means(&whole_seconds(t, &sessions.per_second, 1.0), rate))
+}
+
+/// A rate of replies of language models, of which `of` has the numbers by second.
+fn by_second(
+    t: &Tally,
+    rate: Option<f64>,
+    of: impl Fn(&TokenTally) -> &BTreeMap<u64, u64>,
+    factor: f64,
+) -> Known {
+    let (Some(tokens), Some(rate)) = (t.tokens.as_deref(), rate) else { return Known::NOTHING };
+    Known::estimate(rate, batch_means(&whole_seconds(t, of(tokens), factor), rate))
+}
+
+/// The numbers of the whole seconds of a section, times `factor`.
+fn whole_seconds(t: &Tally, numbers: &BTreeMap<u64, u64>, factor: f64) -> Vec<f64> {
     let second = |at: Nanos| at.0 / 1_000_000_000;
     let seconds = second(t.start + Span(999_999_999))..second(t.end);
-    let of = |s: u64| sessions.per_second.get(&s).copied().unwrap_or(0) as f64;
-    Known::estimate(rate, batch_means(&seconds.map(of).collect::<Vec<_>>(), rate))
+    seconds.map(|s| numbers.get(&s).copied().unwrap_or(0) as f64 * factor).collect()
 }
 
 /// The interval of a mean whose parts follow each other: from the means of at most 32 batches.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use prony_core::plan::{
     Burst, CallSpec, Cookies, Data, Expect, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick,
     Placement, Plan, Resume, SessionKind, Sessions, Shard, Stop, StreamFormat, StreamPlan, Think,
-    TlsSpec, TlsVersion,
+    TlsSpec, TlsVersion, TokenDialect, TokenPlan,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -301,14 +301,28 @@ fn version(seed: u64, secured: bool, old: bool) -> HttpVersion {
 
 /// Some of them are invalid.
 fn stream() -> impl Strategy<Value = Option<Box<StreamPlan>>> {
-    let formats = vec![StreamFormat::Sse, StreamFormat::Ndjson, StreamFormat::Chunks];
+    let formats =
+        [StreamFormat::Sse, StreamFormat::Ndjson, StreamFormat::Chunks, StreamFormat::Whole];
     let content = option::of(any_text().prop_map(|text| format!("/{text}")));
     let bounds = (option::of(1..=u64::MAX), option::of(span()), option::of(any_text()));
-    let plan = (select(formats), content, bounds).prop_map(|(format, content, bounds)| {
-        let (count, time, until) = bounds;
-        Box::new(StreamPlan { format, content, count, time, until })
-    });
-    option::of(plan)
+    let plain =
+        (select(formats.to_vec()), content, bounds).prop_map(|(format, content, bounds)| {
+            let (count, time, until) = bounds;
+            Box::new(StreamPlan { content, count, time, until, ..StreamPlan::new(format) })
+        });
+    option::of(prop_oneof![plain, tokens()])
+}
+
+/// Streams of a language model.
+fn tokens() -> impl Strategy<Value = Box<StreamPlan>> {
+    let times = prop::collection::vec((select(vec!["ttft", "itl", "response"]), 1..u64::MAX), 0..3);
+    let dialect = select(vec![TokenDialect::OpenAi, TokenDialect::Anthropic]);
+    (dialect, times).prop_map(|(dialect, times)| {
+        let limit = |(name, limit): (&str, u64)| format!("{name} < {}", Span(limit)).parse();
+        let slo = times.into_iter().map(limit).collect::<Result<_, _>>().expect("limits");
+        let tokens = Some(TokenPlan { dialect, slo });
+        Box::new(StreamPlan { tokens, ..StreamPlan::new(StreamFormat::Sse) })
+    })
 }
 
 fn any_plan() -> impl Strategy<Value = Plan> {

@@ -394,7 +394,7 @@ fn streams() {
         ],
         expect![[r#"
             p:2:10: `stream` is a string, expected a table: [stream]
-            p:3:10: `format`: 'json' is unknown; write "sse" or "ndjson" or "chunks" or "messages"
+            p:3:10: `format`: 'json' is unknown; write "sse" or "ndjson" or "chunks" or "messages" or "whole"
             p:4:10: `events` '0': must be at least 1
             p:2:1: 'choices' is not a JSON pointer: write '/' before each key or index, as in '/choices/0/delta/content'
             p:2:1: a chunk is no JSON text: a pointer to the content of messages needs streams of the format sse or ndjson

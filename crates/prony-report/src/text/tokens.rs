@@ -1,0 +1,108 @@
+//! The lines about the replies of language models.
+
+use prony_core::plan::StreamFormat;
+use prony_core::record::hist::Hist;
+use prony_core::record::{Finished, Tally};
+use prony_core::summary::Summary;
+
+use super::{Fact, units};
+
+/// The times of these replies, with their names; none without such replies.
+pub(crate) fn kinds(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
+    let of = tally.tokens.as_deref().map(|tokens| {
+        [
+            ("TTFT", &tokens.ttft),
+            ("TTFT service", &tokens.ttft_service),
+            ("ITL", &tokens.itl),
+            ("chunk gap", &tokens.chunk_gap),
+        ]
+    });
+    of.into_iter().flatten()
+}
+
+/// Tokens, chunks, how replies ended, and how many were good.
+pub(super) fn facts(summary: &Summary) -> [Fact; 4] {
+    let t = &summary.main;
+    [
+        ("tokens", tokens(t)),
+        ("chunks", if is_whole(summary) { Vec::new() } else { chunks(t) }),
+        ("finish", finishes(t)),
+        ("goodput", goodput(summary)),
+    ]
+}
+
+/// Whether replies are no streams.
+fn is_whole(summary: &Summary) -> bool {
+    summary.plan.stream.as_deref().is_some_and(|stream| stream.format == StreamFormat::Whole)
+}
+
+fn tokens(t: &Tally) -> Vec<String> {
+    let Some(tokens) = t.tokens.as_deref() else { return Vec::new() };
+    let silent = tokens.replies - tokens.counted.min(tokens.replies);
+    let mut parts = Vec::new();
+    if tokens.counted > 0 {
+        let rates = [
+            t.token_rate().filter(|rate| *rate > 0.0).map(units::rate),
+            t.token_rate_of_one().map(|rate| format!("{} per user", units::rate(rate))),
+        ];
+        let rates: Vec<String> = rates.into_iter().flatten().collect();
+        let rates = if rates.is_empty() { "".into() } else { format!(" ({})", rates.join(", ")) };
+        parts.push(format!("{} out{rates}", units::count(tokens.output_tokens)));
+        parts.push(format!("{} in", units::count(tokens.input_tokens)));
+    }
+    if silent > 0 {
+        let replies = units::counted(silent, "reply does", "replies do");
+        parts.push(format!("{replies} not say how many it has, so that its ITL is not known"));
+    }
+    parts
+}
+
+fn chunks(t: &Tally) -> Vec<String> {
+    let Some(tokens) = t.tokens.as_deref().filter(|tokens| tokens.chunks > 0) else {
+        return Vec::new();
+    };
+    let rate = t.chunk_rate().filter(|rate| *rate > 0.0);
+    let rate = rate.map(|rate| format!(" ({})", units::rate(rate))).unwrap_or_default();
+    let mut parts = vec![format!("{}{rate}", units::count(tokens.chunks))];
+    if let Some(each) = t.tokens_per_chunk() {
+        parts.push(format!("{} tokens per chunk", units::three(each)));
+    }
+    if tokens.chunks_together > 0 {
+        let share = tokens.chunks_together as f64 / tokens.chunks as f64;
+        parts.push(format!("{} arrived together with the one before", units::percent(share)));
+    }
+    if tokens.empty > 0 {
+        parts.push(format!("{} without one", units::counted(tokens.empty, "reply", "replies")));
+    }
+    parts
+}
+
+/// Why successful replies ended.
+fn finishes(t: &Tally) -> Vec<String> {
+    let Some(tokens) = t.tokens.as_deref() else { return Vec::new() };
+    let Finished { stop, length, tool, filter, other, none } = tokens.finished;
+    let all = [
+        (stop, "stop"),
+        (length, "length"),
+        (tool, "tool call"),
+        (filter, "content filter"),
+        (other, "another reason"),
+        (none, "without a reason"),
+    ];
+    let some = all.into_iter().filter(|(n, _)| *n > 0);
+    some.map(|(n, what)| format!("{} {what}", units::count(n))).collect()
+}
+
+fn goodput(summary: &Summary) -> Vec<String> {
+    let t = &summary.main;
+    let limits = summary.plan.stream.as_deref().and_then(|stream| stream.tokens.as_ref());
+    let limits: Vec<String> =
+        limits.into_iter().flat_map(|tokens| &tokens.slo).map(ToString::to_string).collect();
+    let ended = t.replies + t.failed;
+    let (Some(tokens), Some(rate)) = (t.tokens.as_deref(), t.goodput()) else { return Vec::new() };
+    if limits.is_empty() || ended == 0 {
+        return Vec::new();
+    }
+    let share = units::percent(tokens.good as f64 / ended as f64);
+    vec![units::rate(rate), format!("{share} of the requests keep {}", limits.join(" and "))]
+}
