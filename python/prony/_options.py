@@ -275,11 +275,11 @@ class LoadOptions(TypedDict, total=False):
     """Offer this subprotocol of WebSocket, may be repeated"""
 
     stream: str
-    """Read replies as streams of messages: sse, ndjson, chunks or messages
+    """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
 
-    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), or, with
-    ws:// URLs, a message of WebSocket. The report has the times to the first message and
-    between messages (docs/streams.md)."""
+    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), with ws://
+    URLs a message of WebSocket, or the whole body. The report has the times to the first
+    message and between messages (docs/streams.md)."""
 
     content_pointer: str
     """Where a message has its content, as a JSON pointer: /choices/0/delta/content
@@ -297,6 +297,66 @@ class LoadOptions(TypedDict, total=False):
 
     until_event: str
     """End a stream after the first message with this text (`[DONE]`)"""
+
+    model: str
+    """Send prompts to a language model of this name, and measure the tokens of its replies
+
+    For servers with the interface of OpenAI or Anthropic. The report has the time to the
+    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
+
+    dialect: Literal["chat", "completions", "anthropic"]
+    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
+
+    The path of the URL follows from it if it is / or ends with /v1."""
+
+    prompts: File
+    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
+
+    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
+
+    all_turns: bool
+    """Send all turns of conversations of --prompts, one after another, as sessions
+
+    Each turn has the turns before it, with the replies of the file. -c and --rate then count
+    conversations."""
+
+    turn_think: Duration
+    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
+
+    input_tokens: str
+    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
+
+    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
+    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
+    words; the report says how many tokens the server has counted."""
+
+    output_tokens: str
+    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
+
+    prompt_count: int | str
+    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
+
+    trace: File
+    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
+
+    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
+    others (docs/llm.md). The words are drawn."""
+
+    no_streaming: bool
+    """Ask for replies in one piece instead of streams"""
+
+    slo: str
+    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
+
+    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
+
+    api_key_env: str
+    """Send the API key that this environment variable contains
+
+    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
+
+    body_fields: str
+    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
 
     insecure: bool
     """Do not verify the server's certificate"""
@@ -388,7 +448,10 @@ class LoadOptions(TypedDict, total=False):
     precise its figures will be."""
 
     simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`"""
+    """Service time of the simulated server, as in `prony serve --latency`
+
+    For language models it is the time to the first token; a token follows each 10 ms, up to
+    100 in all."""
 
     simulate_workers: int | str
     """Requests that the simulated server serves at once, as in `prony serve --workers`"""
@@ -542,7 +605,10 @@ class RunOptions(TypedDict, total=False):
     precise its figures will be."""
 
     simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`"""
+    """Service time of the simulated server, as in `prony serve --latency`
+
+    For language models it is the time to the first token; a token follows each 10 ms, up to
+    100 in all."""
 
     simulate_workers: int | str
     """Requests that the simulated server serves at once, as in `prony serve --workers`"""
@@ -813,7 +879,10 @@ class RttOptions(TypedDict, total=False):
     precise its figures will be."""
 
     simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`"""
+    """Service time of the simulated server, as in `prony serve --latency`
+
+    For language models it is the time to the first token; a token follows each 10 ms, up to
+    100 in all."""
 
     simulate_workers: int | str
     """Requests that the simulated server serves at once, as in `prony serve --workers`"""
@@ -1125,11 +1194,11 @@ class CapacityOptions(TypedDict, total=False):
     """Offer this subprotocol of WebSocket, may be repeated"""
 
     stream: str
-    """Read replies as streams of messages: sse, ndjson, chunks or messages
+    """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
 
-    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), or, with
-    ws:// URLs, a message of WebSocket. The report has the times to the first message and
-    between messages (docs/streams.md)."""
+    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), with ws://
+    URLs a message of WebSocket, or the whole body. The report has the times to the first
+    message and between messages (docs/streams.md)."""
 
     content_pointer: str
     """Where a message has its content, as a JSON pointer: /choices/0/delta/content
@@ -1147,6 +1216,66 @@ class CapacityOptions(TypedDict, total=False):
 
     until_event: str
     """End a stream after the first message with this text (`[DONE]`)"""
+
+    model: str
+    """Send prompts to a language model of this name, and measure the tokens of its replies
+
+    For servers with the interface of OpenAI or Anthropic. The report has the time to the
+    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
+
+    dialect: Literal["chat", "completions", "anthropic"]
+    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
+
+    The path of the URL follows from it if it is / or ends with /v1."""
+
+    prompts: File
+    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
+
+    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
+
+    all_turns: bool
+    """Send all turns of conversations of --prompts, one after another, as sessions
+
+    Each turn has the turns before it, with the replies of the file. -c and --rate then count
+    conversations."""
+
+    turn_think: Duration
+    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
+
+    input_tokens: str
+    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
+
+    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
+    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
+    words; the report says how many tokens the server has counted."""
+
+    output_tokens: str
+    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
+
+    prompt_count: int | str
+    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
+
+    trace: File
+    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
+
+    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
+    others (docs/llm.md). The words are drawn."""
+
+    no_streaming: bool
+    """Ask for replies in one piece instead of streams"""
+
+    slo: str
+    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
+
+    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
+
+    api_key_env: str
+    """Send the API key that this environment variable contains
+
+    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
+
+    body_fields: str
+    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
 
     insecure: bool
     """Do not verify the server's certificate"""
@@ -1235,7 +1364,10 @@ class CapacityOptions(TypedDict, total=False):
     precise its figures will be."""
 
     simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`"""
+    """Service time of the simulated server, as in `prony serve --latency`
+
+    For language models it is the time to the first token; a token follows each 10 ms, up to
+    100 in all."""
 
     simulate_workers: int | str
     """Requests that the simulated server serves at once, as in `prony serve --workers`"""
@@ -1544,11 +1676,11 @@ class CompareOptions(TypedDict, total=False):
     """Offer this subprotocol of WebSocket, may be repeated"""
 
     stream: str
-    """Read replies as streams of messages: sse, ndjson, chunks or messages
+    """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
 
-    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), or, with
-    ws:// URLs, a message of WebSocket. The report has the times to the first message and
-    between messages (docs/streams.md)."""
+    A message is a server-sent event, a line, a chunk (with HTTP/2 a DATA frame), with ws://
+    URLs a message of WebSocket, or the whole body. The report has the times to the first
+    message and between messages (docs/streams.md)."""
 
     content_pointer: str
     """Where a message has its content, as a JSON pointer: /choices/0/delta/content
@@ -1566,6 +1698,66 @@ class CompareOptions(TypedDict, total=False):
 
     until_event: str
     """End a stream after the first message with this text (`[DONE]`)"""
+
+    model: str
+    """Send prompts to a language model of this name, and measure the tokens of its replies
+
+    For servers with the interface of OpenAI or Anthropic. The report has the time to the
+    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
+
+    dialect: Literal["chat", "completions", "anthropic"]
+    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
+
+    The path of the URL follows from it if it is / or ends with /v1."""
+
+    prompts: File
+    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
+
+    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
+
+    all_turns: bool
+    """Send all turns of conversations of --prompts, one after another, as sessions
+
+    Each turn has the turns before it, with the replies of the file. -c and --rate then count
+    conversations."""
+
+    turn_think: Duration
+    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
+
+    input_tokens: str
+    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
+
+    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
+    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
+    words; the report says how many tokens the server has counted."""
+
+    output_tokens: str
+    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
+
+    prompt_count: int | str
+    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
+
+    trace: File
+    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
+
+    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
+    others (docs/llm.md). The words are drawn."""
+
+    no_streaming: bool
+    """Ask for replies in one piece instead of streams"""
+
+    slo: str
+    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
+
+    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
+
+    api_key_env: str
+    """Send the API key that this environment variable contains
+
+    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
+
+    body_fields: str
+    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
 
     insecure: bool
     """Do not verify the server's certificate"""
@@ -1646,7 +1838,10 @@ class CompareOptions(TypedDict, total=False):
     precise its figures will be."""
 
     simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`"""
+    """Service time of the simulated server, as in `prony serve --latency`
+
+    For language models it is the time to the first token; a token follows each 10 ms, up to
+    100 in all."""
 
     simulate_workers: int | str
     """Requests that the simulated server serves at once, as in `prony serve --workers`"""
@@ -1788,7 +1983,8 @@ class ServeOptions(TypedDict, total=False):
 
     ttft is the time to the first event, in which a stream has a worker; gap the time between
     events; both are distributions as of --latency. empty=N: the first N events have no
-    content. pings: a comment before each event."""
+    content. pings: a comment before each event. Requests to the paths of language models are
+    answered like those (docs/target-server.md), with tokens=N in each event."""
 
     ws: str
     """Answer WebSocket: echo, push:50 (messages per second) or push:exp:20ms

@@ -17,7 +17,8 @@ fn tables() -> String {
     let of_load = table("prony URL...", &command, "");
     let mut text = of_load.clone();
     for sub in command.get_subcommands().filter(|c| c.get_name() != "load") {
-        let shared = if sub.get_name() == "replay" { &of_load[..] } else { "" };
+        let of_loads = ["replay", "llm", "capacity", "compare"].contains(&sub.get_name());
+        let shared = if of_loads { &of_load[..] } else { "" };
         text += &table(&format!("prony {}", sub.get_name()), sub, shared);
     }
     text

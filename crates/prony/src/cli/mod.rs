@@ -6,6 +6,7 @@ pub mod exec_options;
 pub mod grpc;
 pub mod http2;
 pub mod import;
+pub mod llm;
 pub mod merge;
 pub mod output;
 pub mod plan;
@@ -48,6 +49,7 @@ use exec_options::{ExecArgs, RunArgs, UntilArgs};
 use grpc::GrpcArgs;
 use http2::Http2Args;
 use import::ImportArgs;
+use llm::LlmArgs;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
 use ray_job::RayJobArgs;
@@ -59,8 +61,8 @@ use shard::ShardArgs;
 use spectrum::SpectrumArgs;
 use stream::StreamArgs;
 use text::{
-    CAPACITY_END, COMPARE_END, ECHO_END, IMPORT_END, LONG_END, MERGE_END, RAY_JOB_END, REPLAY_END,
-    REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
+    CAPACITY_END, COMPARE_END, ECHO_END, IMPORT_END, LLM_END, LONG_END, MERGE_END, RAY_JOB_END,
+    REPLAY_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
 };
 use tls::TlsArgs;
 use websocket::WebSocketArgs;
@@ -74,6 +76,7 @@ const GRPC: &str = "gRPC";
 const MESSAGES: &str = "Messages of gRPC and WebSocket";
 const WEBSOCKET: &str = "WebSocket";
 const STREAMS: &str = "Streams";
+const LLM: &str = "Language models";
 const MEASUREMENT: &str = "Measurement";
 const SIMULATION: &str = "Simulation";
 
@@ -146,6 +149,17 @@ pub enum Command {
         after_long_help = LONG_END,
     )]
     Load(Box<LoadArgs>),
+    /// Load a language model, and measure the tokens of its replies
+    ///
+    /// For servers with the interface of OpenAI or Anthropic. docs/llm.md has a walk-through and
+    /// defines the figures.
+    #[command(
+        override_usage = "prony llm [OPTIONS] --model NAME URL...",
+        after_help = LLM_END,
+        after_long_help = LLM_END,
+        mut_args = llm::adapt,
+    )]
+    Llm(Box<LoadArgs>),
     /// Find the highest rate at which a target keeps its thresholds
     ///
     #[command(after_long_help = CAPACITY_END, mut_args = capacity::hide_refused)]
@@ -436,6 +450,9 @@ pub struct LoadArgs {
     /// The options of streams.
     #[command(flatten)]
     pub stream: StreamArgs,
+    /// The options of language models.
+    #[command(flatten)]
+    pub llm: LlmArgs,
     /// The options of TLS.
     #[command(flatten)]
     pub tls: TlsArgs,
@@ -498,8 +515,9 @@ fn is_command(word: &str) -> bool {
 }
 
 /// The names of the commands.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "load",
+    "llm",
     "capacity",
     "run",
     "check",

@@ -17,7 +17,7 @@ use prony_run::plan_file;
 use super::exec_options::ExecArgs;
 use super::values::{self, HeaderArg};
 use super::websocket::WebSocketArgs;
-use super::{LoadArgs, refusal, tls};
+use super::{LoadArgs, llm, refusal, tls};
 use crate::users::Users;
 
 /// The plan of the options; reads the files that they name.
@@ -26,15 +26,20 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     let headers = headers(&args.header)?;
     let version = args.grpc.version(args.grpc.is_asked(&args.urls), args.http2.version(args.http));
     check_conflicts(args, &headers, version)?;
+    let trace = args.llm.trace()?;
     let targets = targets(args, &headers)?;
     let instead = instead(args)?;
     let secured = tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
+    let mut load = load(args)?;
+    if let Some(trace) = &trace {
+        load.arrivals = Some(llm::arrivals(trace));
+    }
     let draft = Draft {
         targets,
         instead,
         server_name: args.tls.sni.clone(),
         pick: Some(args.pick),
-        load: load(args)?,
+        load,
         tls: tls::spec(&args.tls)?.filter(|_| secured),
         stop: Stop { requests: args.requests, sessions: args.sessions, duration: args.duration },
         duration: Some(args.until.time()),
@@ -67,8 +72,10 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     if WebSocketArgs::is_asked(&args.urls) {
         args.websocket.prepare(&mut planned.plan, args.grpc.messages())?;
     }
+    let of_prompts = args.llm.prepare(&mut planned.plan, trace.as_deref(), args)?;
     planned.plan.check().map_err(Error::Plan)?;
     planned.notes = exec_notes(&args.exec);
+    planned.notes.extend(of_prompts);
     planned.notes.extend(note);
     planned.notes.extend(beside(&planned.plan));
     Ok(planned)
@@ -124,6 +131,7 @@ fn check_conflicts(
         return Err(Error::Needs("--sessions", "--session", why));
     }
     let is_websocket = WebSocketArgs::is_asked(&args.urls);
+    args.llm.check(args)?;
     args.grpc.check(args.grpc.is_asked(&args.urls), is_websocket)?;
     args.websocket.check(is_websocket, args.method.is_some())?;
     if args.no_reuse && args.pipeline > 1 {

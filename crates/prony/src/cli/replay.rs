@@ -117,7 +117,20 @@ pub struct ReplayArgs {
 
 /// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-const REFUSED: [&str; 42] = [
+const REFUSED: [&str; 55] = [
+    "model",
+    "all_turns",
+    "turn_think",
+    "dialect",
+    "prompts",
+    "input_tokens",
+    "output_tokens",
+    "prompt_count",
+    "trace",
+    "no_streaming",
+    "slo",
+    "api_key_env",
+    "body_fields",
     "rate",
     "arrivals",
     "think",
@@ -228,6 +241,7 @@ impl ReplayArgs {
             ("--tui", load.output.tui, "the rate is that of the log"),
             ("--grpc", load.grpc.is_asked(&[]), "the requests of a log are those of HTTP"),
             ("--stream", load.stream.stream.is_some(), streams),
+            ("--model", load.llm.is_asked(), requests),
         ];
         if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
             return Err(Error::Conflict(option, "prony replay", why));
@@ -395,6 +409,7 @@ mod tests {
             "--tui",
             "--grpc a.B/C",
             "--stream sse",
+            "--model m",
             "--loop",
             "--wait",
             "--by client",

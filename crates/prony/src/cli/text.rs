@@ -233,6 +233,26 @@ short, the trials differ too much, the target changed or did not recover); 98
 the load generator or the connection limit is the limit; 99 a threshold is
 missed at the lowest rate; 130 interrupted.";
 
+/// After the options of `prony llm --help`.
+pub(super) const LLM_END: &str = "\
+Without --rate, each of the -c connections asks for one reply after another.
+TTFT is the time to the first token, ITL the time between tokens; both are
+those of tokens, not of chunks (docs/llm.md).
+
+Examples:
+  prony llm --model m http://127.0.0.1:8000
+  prony llm --model m -r 5 --arrivals poisson -d 60s http://127.0.0.1:8000 \\
+      --input-tokens normal:512:100 --output-tokens 100..300 \\
+      --slo 'ttft < 300ms, itl < 50ms'
+  prony llm --model m --prompts prompts.jsonl --api-key-env KEY \\
+      http://127.0.0.1:8000
+  prony llm --model m --trace azure.csv -d 5m http://127.0.0.1:8000
+  prony capacity --model m --threshold 'ttft.p99 < 500ms' --timeout 2m \\
+      http://127.0.0.1:8000
+      finds the highest rate of requests
+
+Exit codes: as for a load (prony --help).";
+
 /// After the options of `prony replay --help`.
 pub(super) const REPLAY_END: &str = "\
 Requests start at the times of the log, whatever the replies do (open loop).

@@ -7,6 +7,7 @@ mod echo;
 pub mod embedded;
 mod github;
 mod import;
+mod llm;
 pub(crate) mod load;
 mod merge;
 mod pages;
@@ -57,6 +58,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
     match cli.command {
         None => load::load(&cli.load, typed),
         Some(Command::Load(args)) => load::load(&args, typed),
+        Some(Command::Llm(args)) => llm::llm(&args, typed),
         Some(Command::Capacity(args)) => capacity::capacity(&args, typed),
         Some(Command::Run(args)) => plan::run(&args, typed),
         Some(Command::Check { plan }) => plan::check(&plan),

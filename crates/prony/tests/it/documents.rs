@@ -201,7 +201,7 @@ fn accepts_the_examples_in_the_help_texts() {
     let mut all = Vec::new();
     for command in ["", "run", "selftest", "echo", "rtt", "spectrum", "report", "merge", "serve"]
         .into_iter()
-        .chain(["capacity", "compare"])
+        .chain(["capacity", "compare", "llm"])
     {
         let words = [command, "--help"].into_iter().filter(|word| !word.is_empty());
         let out = Command::new(env!("CARGO_BIN_EXE_prony")).args(words).output();
@@ -257,6 +257,42 @@ fn runs_the_commands_for_users_of_other_load_generators() {
             let said = format!("{}{said}", String::from_utf8_lossy(&out.stdout));
             assert!(out.status.success() && !said.is_empty(), "{place}\n{words:?}\n{said}");
         }
+    });
+}
+
+/// Runs the walk-through for language models, with shorter loads, against its own server.
+#[test]
+fn runs_the_walk_through_for_language_models() {
+    let calls = calls_of(&Path::new(ROOT).join("docs/llm.md"));
+    let (server, others): (Vec<_>, Vec<_>) =
+        calls.into_iter().partition(|(_, call)| call[0] == "serve");
+    let [(_, server)] = &server[..] else { panic!("one server: {server:?}") };
+    let options: Vec<&str> = server[2..].iter().map(String::as_str).collect();
+    let server = Serve::start(&options);
+    let url = server.url("");
+    assert!(others.len() >= 4, "{others:?}");
+    side_by_side(&others, |(place, call)| {
+        let mut words: Vec<String> = call
+            .iter()
+            .map(|word| match word.as_str() {
+                "5s" | "10s" => "2s".to_owned(),
+                "2m" => "4s".to_owned(),
+                word => word.replace("http://127.0.0.1:8080", url.trim_end_matches('/')),
+            })
+            .collect();
+        if call[0] != "capacity" {
+            words.push("--accept-invalid".into());
+        }
+        let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
+        let out = prony.current_dir(ROOT).args(&words).output().expect("prony starts");
+        let said = String::from_utf8_lossy(&out.stdout);
+        let is_right = match &call[..] {
+            call if call.iter().any(|word| word == "--explain") => said.contains("tokens = "),
+            // Too short a search has no number.
+            call if call[0] == "capacity" => said.contains("trial") || said.contains("ttft.p90"),
+            _ => said.contains("TTFT") && said.contains("ITL") && said.contains("per user"),
+        };
+        assert!(is_right, "{place}\n{words:?}\n{said}{}", String::from_utf8_lossy(&out.stderr));
     });
 }
 

@@ -34,6 +34,7 @@ mod installed;
 #[path = "../shared/json_schema.rs"]
 mod json_schema;
 mod limited;
+mod llm;
 mod pictures;
 mod plans;
 mod refusals;

@@ -1,0 +1,335 @@
+//! `prony llm`: against prony's own target server, a server that shows what it was sent, and
+//! GuideLLM's server of a model, whose times are known.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+
+use serde_json::Value;
+
+use crate::rig::{Other, Report, Serve, alone, command, measure, once_of_three, prony};
+
+fn tally(report: &Report) -> &Value {
+    &report.0["measurement"]["tally"]["tokens"]
+}
+
+fn count(report: &Report, name: &str) -> u64 {
+    tally(report)[name].as_u64().unwrap_or(0)
+}
+
+fn file(name: &str, text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("a file");
+    let path = path.to_str().expect("a path").to_owned();
+    (folder, path)
+}
+
+/// Times and counts of a known distribution, in all dialects and over both versions. A machine
+/// that is busy makes times longer, not shorter.
+#[test]
+fn measures_the_tokens_of_the_target_server() {
+    let _alone = alone();
+    let server = Serve::start(&["--sse", "ttft=50ms,gap=8ms,count=15,tokens=4"]);
+    for (dialect, version) in
+        [("chat", &[][..]), ("completions", &["--h2c", "--streams", "10"]), ("anthropic", &[])]
+    {
+        let load = ["llm", "--model", "m", "--dialect", dialect, "-n", "60", "-c", "3"];
+        let prompts = ["--input-tokens", "33", "--output-tokens", "1000"];
+        let url = server.url("");
+        let slo = ["--slo", "ttft < 10s, itl < 10s", url.trim_end_matches('/')];
+        let report = measure(&[&load[..], version, &prompts, &slo].concat());
+        report.check_sums();
+        assert_eq!((report.status(200), report.count("failed")), (60, 0), "{dialect}");
+        let names = ["replies", "counted", "chunks", "output_tokens", "input_tokens", "good"];
+        let counts = names.map(|name| count(&report, name));
+        assert_eq!(counts, [60, 60, 60 * 15, 60 * 60, 60 * 33, 60], "{dialect}");
+        assert_eq!(tally(&report)["finished"]["stop"], 60);
+        for (name, least) in [("ttft", 50.0), ("ttft_service", 50.0), ("chunk_gap", 7.9)] {
+            let mean = report.ms(name, "mean");
+            assert!((least..least + 40.0).contains(&mean), "{dialect} {name} {mean}");
+        }
+        // Not a chunk, but a token each.
+        let itl = report.ms("itl", "mean");
+        assert!((14.0 * 7.9 / 59.0..6.0).contains(&itl), "{dialect} {itl}");
+        let figures = &report.0["measurement"]["tokens"];
+        assert_eq!(figures["tokens_per_chunk"], 4.0);
+        let one = figures["token_rate_of_one"].as_f64().expect("a rate");
+        assert!((one * itl / 1e3 - 1.0).abs() < 1e-6, "{one} {itl}");
+    }
+}
+
+/// Replies in one piece have tokens and a response time, and no times between tokens.
+#[test]
+fn measures_replies_in_one_piece() {
+    let server = Serve::start(&["--sse", "ttft=10ms,gap=2ms,count=50"]);
+    for dialect in ["chat", "anthropic"] {
+        let url = server.url("");
+        let load = ["llm", "--model", "m", "--dialect", dialect, "--no-streaming", "-n", "20"];
+        let report = measure(&[&load[..], &["--output-tokens", "20", &url]].concat());
+        let names = ["replies", "output_tokens", "input_tokens"];
+        assert_eq!(names.map(|name| count(&report, name)), [20, 400, 20 * 128]);
+        assert_eq!(tally(&report)["finished"]["length"], 20);
+        assert!(report.0["measurement"]["times"]["ttft"].is_null());
+        assert!(report.ms("response", "min") >= 10.0 + 19.0 * 2.0);
+    }
+}
+
+/// A server that answers one request with a stream, and returns the request.
+fn one_request() -> (String, thread::JoinHandle<(String, Value)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    let thread = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).expect("a line");
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a length");
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head += &line;
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("a body");
+        let reply = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n\
+                     data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n";
+        stream.write_all(reply.as_bytes()).expect("it is read");
+        (head, serde_json::from_slice(&body).expect("JSON"))
+    });
+    (url, thread)
+}
+
+/// What is sent is what was asked for; the key is sent, and stands nowhere else.
+#[test]
+fn sends_what_was_asked_for_and_keeps_the_key_secret() {
+    const KEY: &str = "sk-very-secret";
+    let (_folder, prompts) = file("p.jsonl", "{\"prompt\": \"one two\", \"output_tokens\": 9}\n");
+    let (folder, report) = file("r.json", "");
+    let (url, server) = one_request();
+    let line = [
+        "llm",
+        "--model",
+        "big",
+        "--prompts",
+        &prompts,
+        "--api-key-env",
+        "PRONY_TEST_KEY",
+        "--body-fields",
+        "{\"temperature\": 0}",
+        "-n",
+        "1",
+        "-o",
+        &report,
+        "--accept-invalid",
+        &url,
+    ];
+    let out = command(&line).env("PRONY_TEST_KEY", KEY).output().expect("prony starts");
+    let (head, body) = server.join().expect("a request");
+    assert!(head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains(&format!("Authorization: Bearer {KEY}\r\n")), "{head}");
+    assert!(head.contains("Content-Type: application/json\r\n"), "{head}");
+    let expected = serde_json::json!({"model": "big", "max_tokens": 9, "stream": true,
+        "messages": [{"role": "user", "content": "one two"}], "temperature": 0,
+        "stream_options": {"include_usage": true}});
+    assert_eq!(body, expected);
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(text.contains("1 reply does not say how many it has"), "{text}");
+    let mut explained = command(&[&line[..], &["--explain"]].concat());
+    let explained = explained.env("PRONY_TEST_KEY", KEY).output().expect("prony starts");
+    let explained = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(explained.contains("tokens = \"openai\""), "{explained}");
+    assert!(explained.contains("does not have the API key of PRONY_TEST_KEY"), "{explained}");
+    let saved = std::fs::read_to_string(&report).expect("a report");
+    for shown in [&text, &explained[..], &saved, &String::from_utf8_lossy(&out.stderr)] {
+        assert!(!shown.contains(KEY), "{shown}");
+    }
+    drop(folder);
+}
+
+/// A trace gives the times and lengths of the requests.
+#[test]
+fn follows_a_trace() {
+    let server = Serve::start(&["--sse", "count=1000"]);
+    let rows: String =
+        (0..20).map(|k| format!("{}.{},{},{}\n", k / 10, k % 10, 10 + k, 1 + k)).collect();
+    let (_folder, trace) = file("t.csv", &format!("time,input_tokens,output_tokens\n{rows}"));
+    let report = measure(&["llm", "--model", "m", "--trace", &trace, &server.url("")]);
+    assert_eq!((report.count("started"), report.count("replies")), (20, 20));
+    let total = |first: u64| (0..20).map(|k| first + k).sum::<u64>();
+    let counts = ["input_tokens", "output_tokens"].map(|name| count(&report, name));
+    assert_eq!(counts, [total(10), total(1)]);
+}
+
+/// Conversations are sessions, whose turns have the turns before them.
+#[test]
+fn sends_all_turns_of_conversations() {
+    let server = Serve::start(&["--sse", "count=3"]);
+    let turn = |from: &str, text: &str| format!("{{\"from\":\"{from}\",\"value\":\"{text}\"}}");
+    let turns = [turn("human", "a b"), turn("gpt", "c"), turn("human", "d e f")].join(",");
+    let list = format!("[{{\"conversations\":[{turns}]}},{{\"prompt\":\"g\"}}]");
+    let (_folder, prompts) = file("share.json", &list);
+    let load = ["llm", "--model", "m", "--prompts", &prompts, "--output-tokens", "9", "-c", "1"];
+    let url = server.url("");
+    let report = measure(&[&load[..], &["--all-turns", "-n", "6", &url]].concat());
+    // Twice two words, six words, and one.
+    assert_eq!(["replies", "input_tokens"].map(|name| count(&report, name)), [6, 2 * (2 + 6 + 1)]);
+    let report = measure(&[&load[..], &["-n", "6", &url]].concat());
+    assert_eq!(["replies", "input_tokens"].map(|name| count(&report, name)), [6, 3 * (2 + 1)]);
+}
+
+/// A plan file that was printed gives the same requests.
+#[test]
+fn a_printed_plan_is_the_same_load() {
+    let server = Serve::start(&["--sse", "count=5..9,gap=1ms"]);
+    let url = server.url("");
+    let load =
+        ["llm", "--model", "m", "-n", "30", "-c", "1", "--seed", "3", "--input-tokens", "1..50"];
+    let slo = ["--slo", "itl < 10s", &url];
+    let line = [&load[..], &slo].concat();
+    let explained = prony(&[&line[..], &["--explain"]].concat());
+    let (_folder, plan) = file("plan.toml", &explained.stdout);
+    let (direct, read) = (measure(&line), measure(&["run", &plan]));
+    for name in ["input_tokens", "replies", "good"] {
+        assert_eq!(count(&direct, name), count(&read, name), "{name}");
+        assert!(count(&read, name) >= 30);
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_before_the_load() {
+    let (_a, lines) = file("bad.jsonl", "{\"prompt\":\"a\"}\n{\"text\":\"b\"}\n");
+    let (_b, chats) =
+        file("chat.jsonl", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n");
+    let (_c, text) = file("text.jsonl", "{\"prompt\":\"a\"}\n");
+    let (_d, trace) = file("t.csv", "time,tokens\n1,2\n");
+    let url = "http://127.0.0.1:1";
+    for (args, why) in [
+        (&[url][..], "prony llm needs --model NAME"),
+        (&["--model", "m", "--prompts", &lines, url], "line 2: is no prompt"),
+        (
+            &["--model", "m", "--prompts", &chats, "--dialect", "completions", url],
+            "use --dialect chat",
+        ),
+        (
+            &["--model", "m", "--prompts", &text, "--dialect", "anthropic", url],
+            "give --output-tokens",
+        ),
+        (&["--model", "m", "--trace", &trace, url], "no column has the input tokens"),
+        (&["--model", "m", "--input-tokens", "0", url], "must be a number of tokens"),
+        (&["--model", "m", "--slo", "p99 < 3ms", url], "is not a limit"),
+        (&["--model", "m", "--body-fields", "[1]", url], "must be a JSON object"),
+        (&["--model", "m", "--api-key-env", "PRONY_NO_SUCH_KEY", url], "is not set"),
+        (&["--model", "m", "--body", "x", url], "exclude each other"),
+        (&["--model", "m", "--no-streaming", "--slo", "itl < 1s", url], "in one piece"),
+        (&["--model", "m", "http://127.0.0.1:1/v1/messages", "http://127.0.0.1:1/v1"], "--dialect"),
+    ] {
+        let ended = prony(&[&["llm"], args].concat());
+        assert_eq!(ended.code, 2, "{args:?} {ended:?}");
+        assert!(ended.stderr.contains(why), "{args:?} {ended:?}");
+    }
+}
+
+/// A search for a capacity by a limit of TTFT, in virtual time: that of M/M/4, by Erlang's formula.
+#[test]
+fn a_capacity_has_limits_of_tokens() {
+    let load = ["capacity", "--model", "m", "--output-tokens", "2", "--budget", "1h", "--json"];
+    let world = ["--simulate", "1", "--simulate-latency", "exp:100ms", "--simulate-workers", "4"];
+    let limit = ["--threshold", "ttft.p90 < 500ms", "http://127.0.0.1:1/"];
+    let ended = prony(&[&load[..], &world, &limit].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let found: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let number = |value: &Value| value.as_f64().expect("a rate");
+    let (finding, truth) = (&found["finding"], 34.57);
+    let (lo, hi) = (&finding["interval"]["lo"], &finding["interval"]["hi"]);
+    assert!(number(lo) < truth && truth < number(hi), "{finding}");
+    assert!((number(&finding["rate"]) / truth - 1.0).abs() < 0.05, "{finding}");
+}
+
+/// A Python with GuideLLM.
+fn python() -> Option<String> {
+    let path = std::env::var("PRONY_TEST_GUIDELLM").ok();
+    if path.is_none() {
+        eprintln!("skipped: PRONY_TEST_GUIDELLM names no Python");
+    }
+    path
+}
+
+/// GuideLLM's server of a model, with a log of the times at which requests arrived and chunks were
+/// written: on a machine that others use, it sleeps longer than it was asked to.
+const MODEL: &str = "
+import time
+import guidellm.mock_server.server as server
+from guidellm.schemas.mock_server import MockServerConfig
+from sanic.response import ResponseStream
+
+log = open('@DIR@/written', 'w', buffering=1)
+write = ResponseStream.write
+
+async def logged(self, data):
+    await write(self, data)
+    if '\"content\": ' in data:
+        print(self.request.id, self.request.ctx.start, time.monotonic_ns(), file=log)
+
+ResponseStream.write = logged
+config = MockServerConfig(host='127.0.0.1', port=@PORT@, ttft_ms=150, itl_ms=20, output_tokens=30)
+mock = server.MockServer(config)
+
+@mock.app.on_request
+async def start(request):
+    request.ctx.start = time.monotonic_ns()
+
+mock.run()
+";
+
+/// The means of TTFT and ITL in milliseconds, and the number of chunks, of the last `requests` in
+/// such a log.
+fn written(log: &str, requests: usize) -> (f64, f64, usize) {
+    let mut replies: Vec<(&str, u64, Vec<u64>)> = Vec::new();
+    for line in log.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (id, number) = (words[0], |i: usize| words[i].parse::<u64>().expect("a time"));
+        match replies.iter_mut().find(|(known, ..)| *known == id) {
+            Some((_, _, chunks)) => chunks.push(number(2)),
+            None => replies.push((id, number(1), vec![number(2)])),
+        }
+    }
+    let replies = &replies[replies.len() - requests..];
+    let mean = |of: &dyn Fn(u64, &[u64]) -> f64| {
+        replies.iter().map(|(_, start, chunks)| of(*start, chunks)).sum::<f64>()
+            / (requests as f64 * 1e6)
+    };
+    let ttft = mean(&|start, chunks| (chunks[0] - start) as f64);
+    let itl = mean(&|_, chunks| {
+        (chunks[chunks.len() - 1] - chunks[0]) as f64 / (chunks.len() - 1) as f64
+    });
+    (ttft, itl, replies.iter().map(|(_, _, chunks)| chunks.len()).sum())
+}
+
+/// Each figure is within 1 ms or 1 % of what that server has done, and tokens are those of its own
+/// count.
+#[test]
+fn figures_are_those_of_the_model_of_guidellm() {
+    let Some(python) = python() else { return };
+    let _alone = alone();
+    let server = Other::start(&python, &["-W", "ignore"], MODEL);
+    let url = server.url("/v1");
+    let load = ["llm", "--model", "m", "-r", "4", "-n", "40", "--output-tokens", "30", &url];
+    once_of_three(|| {
+        let report = measure(&load);
+        assert_eq!((report.status(200), report.count("failed")), (40, 0));
+        let counts = ["replies", "output_tokens", "chunks"].map(|name| count(&report, name));
+        assert_eq!(counts, [40, 40 * 30, 40 * 30]);
+        let log = std::fs::read_to_string(server.file("written")).expect("a log");
+        let (ttft, itl, chunks) = written(&log, 40);
+        assert_eq!(chunks, 40 * 30);
+        for (name, truth) in [("ttft_service", ttft), ("itl", itl), ("chunk_gap", itl)] {
+            let (mean, near) = (report.ms(name, "mean"), f64::max(1.0, truth / 100.0));
+            assert!((mean - truth).abs() < near, "{name}: {mean} and not {truth}");
+        }
+    });
+}
