@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 15] = [
+const READERS: [Reader; 16] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -104,6 +104,13 @@ const READERS: [Reader; 15] = [
         module: Some("websockets"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: || pip(&venv()?, &["install"], "websockets==17.4"),
+    },
+    Reader {
+        what: "language models (the server of the Python package `guidellm`)",
+        variable: "PRONY_TEST_GUIDELLM",
+        module: Some("guidellm.mock_server.server"),
+        place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
+        install: install_guidellm,
     },
     Reader {
         what: "httperf's report in an independent parser (the npm package `httperfjs`)",
@@ -199,6 +206,22 @@ fn install_grpcio() -> Result<()> {
     let venv = venv()?;
     for package in ["grpcio", "grpcio-reflection", "grpcio-health-checking"] {
         pip(&venv, &["install"], &format!("{package}==1.85.1"))?;
+    }
+    Ok(())
+}
+
+/// Its server alone: all that it depends on would be some gigabytes.
+fn install_guidellm() -> Result<()> {
+    let venv = venv()?;
+    pip(&venv, &["install", "--no-deps"], "guidellm==0.8.1")?;
+    for package in [
+        "transformers==5.24.0",
+        "sanic==25.12.1",
+        "faker==40.63.0",
+        "loguru==0.7.3",
+        "pydantic-settings==2.16.3",
+    ] {
+        pip(&venv, &["install"], package)?;
     }
     Ok(())
 }
