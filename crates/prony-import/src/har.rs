@@ -3,94 +3,19 @@
 //! The first document of a page is sent alone, and what was fetched in parallel in one burst. A
 //! pause lasts as long as nothing was being fetched.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::archive::{Archive, Content, Entry, Pair, Post};
+use crate::correlate::Reply;
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::url;
 use crate::{Body, Import, Request, Session, Step};
-
-#[derive(Deserialize)]
-struct Har {
-    log: Log,
-}
-
-#[derive(Deserialize)]
-struct Log {
-    #[serde(default)]
-    entries: Vec<Entry>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    #[serde(default)]
-    pageref: Option<String>,
-    started_date_time: String,
-    /// Milliseconds.
-    #[serde(default)]
-    time: f64,
-    request: Sent,
-    response: Reply,
-    #[serde(rename = "_fromCache", default)]
-    from_cache: Option<serde_json::Value>,
-    #[serde(rename = "_resourceType", default)]
-    resource: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Sent {
-    method: String,
-    url: String,
-    #[serde(default)]
-    headers: Vec<Pair>,
-    #[serde(default)]
-    post_data: Option<Post>,
-}
-
-#[derive(Deserialize)]
-struct Pair {
-    name: String,
-    #[serde(default)]
-    value: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Post {
-    #[serde(default)]
-    mime_type: String,
-    #[serde(default)]
-    text: Option<String>,
-    #[serde(default)]
-    encoding: Option<String>,
-    #[serde(default)]
-    params: Vec<Pair>,
-}
-
-#[derive(Deserialize)]
-struct Reply {
-    #[serde(default)]
-    status: i32,
-    #[serde(default)]
-    headers: Vec<Pair>,
-    #[serde(default)]
-    content: Content,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Content {
-    #[serde(default)]
-    mime_type: String,
-}
 
 /// A request that can be sent, with its times in milliseconds.
 struct Fetch {
@@ -103,11 +28,14 @@ struct Fetch {
 }
 
 pub(crate) fn read(text: &str) -> Result<Import, String> {
-    let har: Har = serde_json::from_str(text)
+    let har: Archive = serde_json::from_str(text)
         .map_err(|e| format!(":{}:{}: this is not an HTTP archive: {e}", e.line(), e.column()))?;
+    of(har)
+}
+
+/// The sessions of an archive. A browser's is one session.
+pub(crate) fn of(har: Archive) -> Result<Import, String> {
     let mut import = Import::default();
-    let mut fetches = Vec::new();
-    let mut jar = HashSet::new();
     let mut entries: Vec<(usize, f64, Entry)> = Vec::new();
     for (nth, entry) in har.log.entries.into_iter().enumerate() {
         let at = OffsetDateTime::parse(&entry.started_date_time, &Rfc3339).map_err(|_| {
@@ -116,19 +44,31 @@ pub(crate) fn read(text: &str) -> Result<Import, String> {
         entries.push((nth + 1, at.unix_timestamp_nanos() as f64 / 1e6, entry));
     }
     entries.sort_by(|a, b| a.1.total_cmp(&b.1));
-    for (nth, start, entry) in entries {
+    let mut sessions: Vec<(String, Vec<Fetch>, HashSet<String>)> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for (nth, start, mut entry) in entries {
         let place = format!("entry {nth}");
         if let Some(why) = is_left_out(&entry) {
             import.notes.add(why, &place);
             continue;
         }
-        match fetch(entry, start, &place, &mut jar, &mut import.notes) {
+        let name = entry.session.take().unwrap_or_default();
+        let session = *known.entry(name.clone()).or_insert_with(|| {
+            sessions.push((name, Vec::new(), HashSet::new()));
+            sessions.len() - 1
+        });
+        let (_, fetches, jar) = &mut sessions[session];
+        match fetch(entry, start, &place, jar, &mut import.notes) {
             Ok(fetch) => fetches.push(fetch),
             Err(why) => import.notes.add(&why, &place),
         }
     }
-    import.has_jar = !jar.is_empty();
-    import.sessions.push(Session { name: String::new(), steps: steps(fetches) });
+    let is_one = sessions.len() == 1;
+    for (name, fetches, jar) in sessions {
+        import.has_jar |= !jar.is_empty();
+        let name = if is_one { String::new() } else { name };
+        import.sessions.push(Session { name, steps: steps(fetches) });
+    }
     Ok(import)
 }
 
@@ -145,6 +85,9 @@ fn is_left_out(entry: &Entry) -> Option<&'static str> {
     }
     if entry.request.method.eq_ignore_ascii_case("CONNECT") {
         return Some("a request to a proxy");
+    }
+    if entry.request.post_data.as_ref().is_some_and(|post| post.is_truncated) {
+        return Some("its body is longer than what was recorded");
     }
     (entry.response.status <= 0).then_some("no reply arrived (blocked, cancelled or failed)")
 }
@@ -199,15 +142,45 @@ fn fetch(
             headers,
             body,
             expect: if (100..400).contains(&status) { 0 } else { status as u16 },
+            reply: reply(entry.response.headers, entry.response.content),
             ..Request::default()
         },
     })
 }
 
+/// A reply, as far as values can be found in it.
+fn reply(headers: Vec<Pair>, content: Content) -> Reply {
+    let body = match content.encoding.as_deref() {
+        Some("base64") => {
+            let bytes = STANDARD.decode(content.text.unwrap_or_default().trim());
+            bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+        }
+        _ => content.text.unwrap_or_default(),
+    };
+    // Some browsers join several lines.
+    let lines = |pair: &Pair| -> Vec<(String, String)> {
+        pair.value.lines().map(|line| (pair.name.clone(), line.to_owned())).collect()
+    };
+    Reply {
+        headers: headers.iter().flat_map(lines).collect(),
+        body,
+        kind: content.mime_type.to_ascii_lowercase(),
+    }
+}
+
 /// A header as it is to be sent; none if prony writes it, or if the jar has it.
 fn header(pair: Pair, jar: &HashSet<String>) -> Option<(String, Text)> {
     let lower = pair.name.to_ascii_lowercase();
-    let is_ours = ["host", "content-length", "connection", "transfer-encoding", "keep-alive"];
+    let is_ours = [
+        "host",
+        "content-length",
+        "connection",
+        "transfer-encoding",
+        "keep-alive",
+        "expect",
+        "upgrade",
+        "http2-settings",
+    ];
     if lower.starts_with(':') || is_ours.contains(&lower.as_str()) {
         return None;
     }

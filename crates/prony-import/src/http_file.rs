@@ -247,7 +247,7 @@ impl State {
 fn of_reply(field: &str) -> Option<(&str, Extract)> {
     let (name, rest) = field.split_once(".response.")?;
     if let Some(header) = rest.strip_prefix("headers.") {
-        return Some((name, Extract::Header(header.to_owned())));
+        return Some((name, Extract::Header(header.to_owned(), None)));
     }
     let path = rest.strip_prefix("body.")?.trim_start_matches(['$', '.']);
     let pointer: String =

@@ -4,6 +4,8 @@
 //! and notes on what is not in them. `secrets` replaces what nobody should read by variables, and
 //! [`write`](Import::write) makes a plan file of it. Nothing here opens a socket.
 
+pub mod archive;
+mod correlate;
 mod curl;
 mod har;
 mod http_file;
@@ -21,9 +23,11 @@ mod write;
 use std::fs;
 use std::path::Path;
 
+use correlate::Reply;
 use notes::Notes;
 use text::Text;
 
+pub use correlate::looks_generated;
 pub use notes::Note;
 
 /// A format that can be read.
@@ -52,6 +56,8 @@ pub struct Options<'a> {
     pub to: Option<&'a str>,
     /// Write secrets as they are, and not as variables.
     pub with_secrets: bool,
+    /// Make requests use the values of earlier replies, where the file has the replies.
+    pub correlate: bool,
     /// The folder of the files that the input names.
     pub folder: &'a Path,
 }
@@ -68,7 +74,7 @@ pub(crate) struct Step {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { to: None, with_secrets: false, folder: Path::new("") }
+        Self { to: None, with_secrets: false, correlate: true, folder: Path::new("") }
     }
 }
 
@@ -113,8 +119,11 @@ impl From<Vec<u8>> for Body {
 /// A value of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Extract {
-    Header(String),
+    /// A header, or the part of it that an expression finds.
+    Header(String, Option<String>),
     Json(String),
+    /// What is in the body between two texts.
+    Between(String, String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -131,6 +140,8 @@ pub(crate) struct Request {
     /// The status that it must have; 0 if any success will do.
     pub(crate) expect: u16,
     pub(crate) extract: Vec<(String, Extract)>,
+    /// The reply, until it has been searched.
+    pub(crate) reply: Reply,
 }
 
 /// What a file has.
@@ -143,10 +154,14 @@ pub struct Import {
     has_jar: bool,
     /// Servers need not prove who they are.
     insecure: bool,
+    /// A file of CA certificates to trust instead of the system's.
+    cacert: Option<String>,
     /// HTTP/2 was asked for.
     http2: bool,
     /// Variables to be filled in: name, and what it stands for.
     variables: Vec<(String, String)>,
+    /// Values of replies that later requests use.
+    extracted: usize,
     notes: Notes,
 }
 
@@ -174,7 +189,27 @@ pub fn import(
         Format::Http => http_file::read(text, options),
         Format::Urls => list::read(text, options),
     };
-    let mut import = read.map_err(|e| format!("{name}{e}"))?;
+    let import = read.map_err(|e| format!("{name}{e}"))?;
+    // A description has no secrets: its credentials are variables from the start.
+    let with_secrets = options.with_secrets || format == Format::OpenApi;
+    finished(import, name, &Options { with_secrets, ..*options })
+}
+
+/// Reads an archive. `name` is its name in errors.
+///
+/// # Errors
+/// Nothing in it can be sent.
+pub fn import_archive(
+    name: &str,
+    archive: archive::Archive,
+    options: &Options<'_>,
+) -> Result<Import, String> {
+    let import = har::of(archive).map_err(|e| format!("{name}{e}"))?;
+    finished(import, name, options)
+}
+
+/// What all formats have in common.
+fn finished(mut import: Import, name: &str, options: &Options<'_>) -> Result<Import, String> {
     import.sessions.retain_mut(|session| {
         session.steps.retain(|step| !step.requests.is_empty());
         !session.steps.is_empty()
@@ -182,8 +217,10 @@ pub fn import(
     if import.sessions.is_empty() {
         return Err(format!("{name}: there is no request in it that can be sent{}", import.why()));
     }
-    // A description has no secrets: its credentials are variables from the start.
-    if !options.with_secrets && format != Format::OpenApi {
+    if options.correlate {
+        correlate::correlate(&mut import);
+    }
+    if !options.with_secrets {
         secrets::replace(&mut import);
     }
     Ok(import)
@@ -200,6 +237,11 @@ impl Import {
         if self.is_list { 0 } else { self.sessions.len() }
     }
 
+    /// How many values of replies later requests use.
+    pub fn extracted(&self) -> usize {
+        self.extracted
+    }
+
     /// What was left out or changed, and why.
     pub fn notes(&self) -> Vec<Note<'_>> {
         self.notes.all()
@@ -208,6 +250,12 @@ impl Import {
     /// The names of the variables that must be filled in.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// What the plan says about TLS: not to verify servers, or the file of other CA certificates.
+    pub fn trust(&mut self, insecure: bool, cacert: Option<&str>) {
+        self.insecure |= insecure;
+        self.cacert = cacert.map(str::to_owned);
     }
 
     fn all(&self) -> impl Iterator<Item = &Request> {

@@ -3,11 +3,11 @@
 //! Headers follow an allowlist: all but those that never carry credentials are secret. Parameters
 //! of URLs and forms, and values in JSON, are secret by their names.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use prony_core::secret::is_harmless_header;
 
-use crate::text::{Text, variable_name};
+use crate::text::{MARK, Text, variable_name};
 use crate::{Body, Import};
 
 /// Headers of browsers that say nothing about a user.
@@ -41,12 +41,15 @@ const PARTS: [&str; 20] = [
 /// So is one with one of these names.
 const NAMES: [&str; 8] = ["key", "sid", "sig", "pin", "code", "nonce", "ticket", "ssn"];
 
-fn is_secret_name(name: &str) -> bool {
+/// The least bytes of a value that is secret wherever it is.
+const LONG: usize = 8;
+
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     NAMES.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part))
 }
 
-fn is_secret_header(name: &str) -> bool {
+pub(crate) fn is_secret_header(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let of_browser = OF_BROWSERS.contains(&lower.as_str())
         || ["sec-ch-", "sec-fetch-"].iter().any(|start| lower.starts_with(start));
@@ -55,39 +58,75 @@ fn is_secret_header(name: &str) -> bool {
 
 /// Replaces the secrets of all requests.
 pub(crate) fn replace(import: &mut Import) {
-    let mut variables = Variables::default();
+    let extracted = import.all().flat_map(|r| &r.extract).map(|(name, _)| name.clone());
+    let mut variables = Variables { taken: extracted.collect(), ..Variables::default() };
     for request in import.all_mut() {
-        let path = |text: &str, variables: &mut Variables| match text.split_once('?') {
-            Some((path, query)) => {
-                let mut all = Text::from(format!("{path}?"));
-                parameters(query, variables, &mut all);
-                all
-            }
-            None => text.into(),
-        };
-        request.path.map_literals(|text| path(text, &mut variables));
+        request.path.map_whole(|text| path(text, &mut variables));
         for (name, value) in &mut request.headers {
-            let lower = name.to_ascii_lowercase();
-            if lower == "cookie" {
-                value.map_literals(|text| cookies(text, &mut variables));
-            } else if lower == "referer" {
-                value.map_literals(|text| path(text, &mut variables));
-            } else if is_secret_header(name) {
-                let name = lower.replace('-', "_");
-                value.map_literals(|text| variables.text(&name, text));
-            }
+            value.map_whole(|text| header(name, text, &mut variables));
         }
         if let Body::Text(text) = &mut request.body {
             let kind = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case("content-type"));
             let kind = kind.and_then(|(_, value)| value.literal()).unwrap_or_default();
             let kind = kind.to_ascii_lowercase();
-            text.map_literals(|text| body(text, &kind, &mut variables));
+            text.map_whole(|text| body(text, &kind, &mut variables));
+        }
+    }
+    let known = variables.long();
+    for request in import.all_mut() {
+        request.path.map_literals(|text| with_known(text, &known));
+        for (_, value) in &mut request.headers {
+            value.map_literals(|text| with_known(text, &known));
+        }
+        if let Body::Text(text) = &mut request.body {
+            text.map_literals(|text| with_known(text, &known));
         }
     }
     import.variables.extend(variables.all);
 }
 
-fn body(text: &str, kind: &str, variables: &mut Variables) -> Text {
+/// The text with the variables of secrets, which can be in it under other names too.
+fn with_known(text: &str, known: &[(String, String)]) -> Text {
+    let mut all = Text::from(text);
+    for (value, name) in known.iter().filter(|(value, _)| text.contains(value)) {
+        all.map_literals(|literal| {
+            let mut parts = Text::default();
+            for (nth, part) in literal.split(value).enumerate() {
+                if nth > 0 {
+                    parts.push_field(name);
+                }
+                parts.push(part);
+            }
+            parts
+        });
+    }
+    all
+}
+
+/// A path or a URL, whose parameters can be secret.
+pub(crate) fn path(text: &str, variables: &mut Variables) -> Text {
+    match text.split_once('?') {
+        Some((path, query)) => {
+            let mut all = Text::from(format!("{path}?"));
+            parameters(query, variables, &mut all);
+            all
+        }
+        None => text.into(),
+    }
+}
+
+/// The value of a header.
+pub(crate) fn header(name: &str, value: &str, variables: &mut Variables) -> Text {
+    let lower = name.to_ascii_lowercase();
+    match lower.as_str() {
+        "cookie" => cookies(value, variables),
+        "referer" => path(value, variables),
+        _ if is_secret_header(name) => variables.text(&lower.replace('-', "_"), value),
+        _ => value.into(),
+    }
+}
+
+pub(crate) fn body(text: &str, kind: &str, variables: &mut Variables) -> Text {
     if kind.contains("x-www-form-urlencoded") {
         let mut all = Text::default();
         parameters(text, variables, &mut all);
@@ -151,7 +190,7 @@ fn parts(text: &str, variables: &mut Variables) -> Text {
 
 /// The values of secret names in JSON, or in what looks like it: a string, a colon, and a string or
 /// a number. Everything else stays as it is.
-fn values(text: &str, variables: &mut Variables) -> Text {
+pub(crate) fn values(text: &str, variables: &mut Variables) -> Text {
     let mut all = Text::default();
     let mut rest = text;
     while let Some((_, name, after)) = next_string(rest) {
@@ -206,19 +245,40 @@ fn next_string(text: &str) -> Option<(&str, &str, &str)> {
 
 /// The variables so far: a value has one name wherever it is.
 #[derive(Default)]
-struct Variables {
+pub(crate) struct Variables {
     by_value: HashMap<String, String>,
+    /// Names of other variables.
+    taken: HashSet<String>,
     all: Vec<(String, String)>,
 }
 
 impl Variables {
-    fn push(&mut self, name: &str, value: &str, all: &mut Text) {
+    /// The values that cannot be a part of something else by accident, longest first.
+    fn long(&self) -> Vec<(String, String)> {
+        let long = self.by_value.iter().filter(|(value, _)| value.len() >= LONG);
+        let mut all: Vec<_> = long.map(|(value, name)| (value.clone(), name.clone())).collect();
+        all.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
+        all
+    }
+
+    /// Values with the names of their variables.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.by_value.iter().map(|(value, name)| (value.as_str(), name.as_str()))
+    }
+
+    pub(crate) fn push(&mut self, name: &str, value: &str, all: &mut Text) {
+        // It is the value of a field already.
+        if value.contains(MARK) {
+            return all.push(value);
+        }
         if let Some(known) = self.by_value.get(value) {
             all.push_field(known);
             return;
         }
         let base = variable_name(name);
-        let is_taken = |name: &str| self.all.iter().any(|(taken, _)| taken == name);
+        let is_taken = |name: &str| {
+            self.taken.contains(name) || self.all.iter().any(|(taken, _)| taken == name)
+        };
         let numbered = (2..).map(|n| format!("{base}_{n}"));
         let free = [base.clone()].into_iter().chain(numbered).find(|name| !is_taken(name));
         let name_of = free.expect("there is no end of names");
@@ -278,6 +338,15 @@ mod tests {
         for (text, kind, wanted) in cases {
             assert_eq!(body(text, kind, &mut Variables::default()).template(), wanted);
         }
+    }
+
+    #[test]
+    fn secrets_beside_fields_are_found() {
+        let mut text = Text::from("{\"csrf\": \"");
+        text.push_field("csrf");
+        text.push("\", \"password\": \"hush\"}");
+        text.map_whole(|text| body(text, "application/json", &mut Variables::default()));
+        assert_eq!(text.template(), r#"{"csrf": "{{csrf}}", "password": "{{password}}"}"#);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Texts with fields: literal parts, and expressions that prony evaluates for each request.
 
+/// What marks a field in a text: a character that nothing else should use.
+pub(crate) const MARK: char = '\u{f8ff}';
+
 /// A text of which some parts are fields of a template.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Text(Vec<Part>);
@@ -92,6 +95,39 @@ impl Text {
         self.0.iter().map(literal).collect()
     }
 
+    /// Replaces the whole text by what the function makes of it. There, fields stand as
+    /// [`MARK`]s with their numbers between them, which must stay.
+    pub(crate) fn map_whole(&mut self, to: impl FnOnce(&str) -> Self) {
+        let mut fields = Vec::new();
+        let mut whole = String::new();
+        for part in std::mem::take(&mut self.0) {
+            match part {
+                Part::Literal(text) => whole.push_str(&text),
+                Part::Field(expression) => {
+                    whole.push_str(&format!("{MARK}{}{MARK}", fields.len()));
+                    fields.push(expression);
+                }
+            }
+        }
+        *self = to(&whole);
+        if !fields.is_empty() {
+            self.map_literals(|text| with_fields(text, &fields));
+        }
+    }
+
+    /// The text with each part as the functions write it.
+    pub(crate) fn rendered(
+        &self,
+        literal: impl Fn(&str) -> String,
+        field: impl Fn(&str) -> String,
+    ) -> String {
+        let written = |part: &Part| match part {
+            Part::Literal(text) => literal(text),
+            Part::Field(expression) => field(expression),
+        };
+        self.0.iter().map(written).collect()
+    }
+
     /// Replaces each literal part by what the function makes of it.
     pub(crate) fn map_literals(&mut self, mut to: impl FnMut(&str) -> Self) {
         let mut all = Self::default();
@@ -114,6 +150,19 @@ impl Text {
     }
 }
 
+/// The text with fields in the places of their marks.
+fn with_fields(text: &str, fields: &[String]) -> Text {
+    let mut all = Text::default();
+    for (nth, piece) in text.split(MARK).enumerate() {
+        let field = piece.parse::<usize>().ok().filter(|_| nth % 2 == 1);
+        match field.and_then(|n| fields.get(n)) {
+            Some(field) => all.push_field(field),
+            None => all.push(piece),
+        }
+    }
+    all
+}
+
 /// A name of a variable, like this one.
 pub(crate) fn variable_name(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
@@ -124,7 +173,8 @@ pub(crate) fn variable_name(name: &str) -> String {
         }
     }
     let out = out.trim_end_matches('_');
-    if out.starts_with(|c: char| c.is_ascii_alphabetic()) {
+    let is_free = !prony_core::script::BUILT_IN.contains(&out);
+    if is_free && out.starts_with(|c: char| c.is_ascii_alphabetic()) {
         out.into()
     } else {
         format!("value_{out}")
@@ -146,10 +196,13 @@ mod tests {
         assert!(text.has_fields() && !text.is_empty());
         text.map_literals(|literal| literal.to_uppercase().into());
         assert_eq!(text.template(), r#"A{{"{{"}}B{{token}}}}"#);
-        assert_eq!(text.clone().after("<").template(), r#"<A{{"{{"}}B{{token}}}}"#);
+        text.map_whole(|whole| whole.replace("}}", "!").into());
+        assert_eq!(text.template(), r#"A{{"{{"}}B{{token}}!"#);
+        assert_eq!(text.clone().after("<").template(), r#"<A{{"{{"}}B{{token}}!"#);
         assert!(!text.starts_with_field());
         assert_eq!(variable_name("a.$.b[0]"), "a_b_0");
         assert_eq!((variable_name("1"), variable_name("")), ("value_1".into(), "value_".into()));
+        assert_eq!(variable_name("Session"), "value_session");
         assert_eq!(Text::from("x").literal(), Some("x"));
         assert_eq!(Text::default().literal(), Some(""));
     }

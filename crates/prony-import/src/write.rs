@@ -40,8 +40,14 @@ impl Import {
             self.all().for_each(|r| _ = writeln!(out, "  {},", inline(r, &target, "")));
             out.push_str("]\n");
         }
+        if self.insecure || self.cacert.is_some() {
+            out.push_str("\n[tls]\n");
+        }
         if self.insecure {
-            out.push_str("\n[tls]\ninsecure = true\n");
+            out.push_str("insecure = true\n");
+        }
+        if let Some(path) = &self.cacert {
+            let _ = writeln!(out, "cacert = {}", quoted(path));
         }
         if !self.variables.is_empty() {
             out.push_str("\n# Fill these in, or write \"{{env NAME}}\" to read the environment.\n");
@@ -153,7 +159,13 @@ fn inline(request: &Request, target: &str, more: &str) -> String {
     }
     if !request.extract.is_empty() {
         let each = request.extract.iter().map(|(name, from)| match from {
-            Extract::Header(header) => format!("{name} = {{ header = {} }}", quoted(header)),
+            Extract::Header(header, None) => format!("{name} = {{ header = {} }}", quoted(header)),
+            Extract::Header(header, Some(regex)) => {
+                format!("{name} = {{ header = {}, regex = {} }}", quoted(header), quoted(regex))
+            }
+            Extract::Between(left, right) => {
+                format!("{name} = {{ between = [{}, {}] }}", quoted(left), quoted(right))
+            }
             Extract::Json(pointer) => format!("{name} = {{ json = {} }}", quoted(pointer)),
         });
         keys.push(format!("extract = {{ {} }}", each.collect::<Vec<_>>().join(", ")));

@@ -25,6 +25,9 @@ pub struct ImportArgs {
     /// By default they become variables, whose values are to be filled in.
     #[arg(long)]
     pub with_secrets: bool,
+    /// Send values of replies as recorded, not those of the session's own replies (har)
+    #[arg(long)]
+    pub no_correlate: bool,
 }
 
 /// The formats by name.

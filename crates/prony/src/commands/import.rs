@@ -21,7 +21,12 @@ pub(super) fn import(args: &ImportArgs) -> Result<Exit, Error> {
         |path| output::place(path).map_err(|why| Error::OutputPlace { path: path.to_owned(), why });
     let place = args.output.as_deref().map(place).transpose()?;
     let folder = args.file.parent().unwrap_or_else(|| Path::new(""));
-    let options = Options { to: args.to.as_deref(), with_secrets: args.with_secrets, folder };
+    let options = Options {
+        to: args.to.as_deref(),
+        with_secrets: args.with_secrets,
+        correlate: !args.no_correlate,
+        folder,
+    };
     let name = args.file.display().to_string();
     let import =
         prony_import::import(args.format, &name, &bytes, &options).map_err(Error::Argument)?;
@@ -45,6 +50,10 @@ fn report(import: &Import) -> String {
     let mut text = format!("prony: imported {}", count(import.requests(), "request"));
     if import.sessions() > 0 {
         let _ = write!(text, " in {}", count(import.sessions(), "session"));
+    }
+    if import.extracted() > 0 {
+        let values = count(import.extracted(), "value");
+        let _ = write!(text, "; {values} of replies for later requests");
     }
     for note in import.notes() {
         let _ = write!(text, "\n  {} x {}: {}", note.places.len(), note.what, note.shown_places());

@@ -1,0 +1,201 @@
+//! HTTP Archives (HAR 1.2) as data: what is read from browsers, and written by prony.
+
+use serde::{Deserialize, Serialize};
+
+/// A file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Archive {
+    /// All of it.
+    pub log: Log,
+}
+
+/// The exchanges.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Log {
+    /// The version of the format.
+    #[serde(default)]
+    pub version: String,
+    /// The program that has written the archive.
+    #[serde(default)]
+    pub creator: Creator,
+    /// The exchanges, in the order of their starts.
+    #[serde(default)]
+    pub entries: Vec<Entry>,
+}
+
+/// The program that has written an archive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Creator {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: String,
+}
+
+/// An exchange.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// The page that needed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pageref: Option<String>,
+    /// When it started, as in RFC 3339.
+    pub started_date_time: String,
+    /// How long it took, in milliseconds.
+    #[serde(default)]
+    pub time: f64,
+    /// The request.
+    pub request: Sent,
+    /// The reply; its status is 0 if there was none.
+    pub response: Reply,
+    /// What a cache had: nothing is read from it.
+    #[serde(default)]
+    pub cache: Cache,
+    /// The parts of the time.
+    #[serde(default)]
+    pub timings: Timings,
+    /// The connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
+    /// The session that it belongs to: a key of prony.
+    #[serde(rename = "_session", default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Whether the browser's cache answered: a key of Chromium.
+    #[serde(rename = "_fromCache", default, skip_serializing_if = "Option::is_none")]
+    pub from_cache: Option<serde_json::Value>,
+    /// What it is for: a key of Chromium.
+    #[serde(rename = "_resourceType", default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+}
+
+/// The state of a cache, which is not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {}
+
+/// The parts of the time of an exchange, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Until the request was sent.
+    #[serde(default)]
+    pub send: f64,
+    /// Until the reply began.
+    #[serde(default)]
+    pub wait: f64,
+    /// Until the reply was complete.
+    #[serde(default)]
+    pub receive: f64,
+}
+
+/// A request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sent {
+    /// The method.
+    pub method: String,
+    /// The complete URL.
+    pub url: String,
+    /// The version of HTTP.
+    #[serde(default)]
+    pub http_version: String,
+    /// The cookies, which are in the headers too.
+    #[serde(default)]
+    pub cookies: Vec<Pair>,
+    /// The headers.
+    #[serde(default)]
+    pub headers: Vec<Pair>,
+    /// The parameters of the URL, which are in it too.
+    #[serde(default)]
+    pub query_string: Vec<Pair>,
+    /// The body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post_data: Option<Post>,
+    /// The length of the head in bytes; -1 if it is not known.
+    #[serde(default)]
+    pub headers_size: i64,
+    /// The length of the body in bytes; -1 if it is not known.
+    #[serde(default)]
+    pub body_size: i64,
+}
+
+/// A name and a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The name.
+    pub name: String,
+    /// The value.
+    #[serde(default)]
+    pub value: String,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Post {
+    /// The value of `Content-Type`.
+    #[serde(default)]
+    pub mime_type: String,
+    /// The body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// `base64` if the text is so encoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
+    /// The fields of a form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<Pair>,
+    /// Whether the text is only the start of the body: a key of prony.
+    #[serde(rename = "_truncated", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_truncated: bool,
+}
+
+/// A reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reply {
+    /// The status; 0 if there was no reply.
+    #[serde(default)]
+    pub status: i32,
+    /// The words after the status.
+    #[serde(default)]
+    pub status_text: String,
+    /// The version of HTTP.
+    #[serde(default)]
+    pub http_version: String,
+    /// The cookies, which are in the headers too.
+    #[serde(default)]
+    pub cookies: Vec<Pair>,
+    /// The headers.
+    #[serde(default)]
+    pub headers: Vec<Pair>,
+    /// The body.
+    #[serde(default)]
+    pub content: Content,
+    /// Where it leads to.
+    #[serde(rename = "redirectURL", default)]
+    pub redirect_url: String,
+    /// The length of the head in bytes; -1 if it is not known.
+    #[serde(default)]
+    pub headers_size: i64,
+    /// The length of the body in bytes, as sent; -1 if it is not known.
+    #[serde(default)]
+    pub body_size: i64,
+}
+
+/// The body of a reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Content {
+    /// Its length in bytes, without compression.
+    #[serde(default)]
+    pub size: i64,
+    /// The value of `Content-Type`.
+    #[serde(default)]
+    pub mime_type: String,
+    /// The body, without compression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// `base64` if the text is so encoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
+}
