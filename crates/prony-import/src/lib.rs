@@ -5,6 +5,7 @@
 //! [`write`](Import::write) makes a plan file of it. Nothing here opens a socket.
 
 pub mod archive;
+mod conceal;
 mod correlate;
 mod curl;
 mod har;
@@ -27,6 +28,7 @@ use correlate::Reply;
 use notes::Notes;
 use text::Text;
 
+pub use conceal::conceal;
 pub use correlate::looks_generated;
 pub use notes::Note;
 
