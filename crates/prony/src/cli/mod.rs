@@ -11,6 +11,7 @@ pub mod merge;
 pub mod output;
 pub mod plan;
 pub mod ray_job;
+pub mod record;
 pub(crate) mod refusal;
 pub mod replay;
 pub mod rtt;
@@ -53,6 +54,7 @@ use llm::LlmArgs;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
 use ray_job::RayJobArgs;
+use record::RecordArgs;
 use replay::ReplayArgs;
 use rtt::{EchoArgs, RttArgs};
 use selftest::SelftestArgs;
@@ -62,7 +64,8 @@ use spectrum::SpectrumArgs;
 use stream::StreamArgs;
 use text::{
     CAPACITY_END, COMPARE_END, ECHO_END, IMPORT_END, LLM_END, LONG_END, MERGE_END, RAY_JOB_END,
-    REPLAY_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END, SPECTRUM_END,
+    RECORD_END, REPLAY_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END,
+    SPECTRUM_END,
 };
 use tls::TlsArgs;
 use websocket::WebSocketArgs;
@@ -179,6 +182,15 @@ pub enum Command {
     /// describes the formats.
     #[command(after_long_help = IMPORT_END)]
     Import(ImportArgs),
+    /// Record what clients do, as a plan file and as an HTTP archive
+    ///
+    /// Runs a reverse proxy that passes requests on to the target, changed in nothing but `Host`.
+    /// docs/record.md shows it with a browser.
+    #[command(
+        override_usage = "prony record [OPTIONS] [LISTEN] --to URL",
+        after_long_help = RECORD_END,
+    )]
+    Record(Box<RecordArgs>),
     /// Compare two or more targets, or groups of saved results
     ///
     /// Runs blocks of load against A and B in turn, in random order, until it is known which
@@ -522,6 +534,7 @@ const NAMES: [&str; 20] = [
     "run",
     "check",
     "import",
+    "record",
     "compare",
     "replay",
     "report",

@@ -152,6 +152,20 @@ Examples:
 Exit codes: 0 success; 2 the file is not of this format, or has nothing that
 can be sent; 3 the plan could not be written.";
 
+/// After the options of `prony record --help`.
+pub(super) const RECORD_END: &str = "\
+Examples:
+  prony record 8000 --to http://127.0.0.1:8080 -o shop.toml -o shop.har
+      browse http://127.0.0.1:8000, then press Ctrl-C
+  prony record 8443 --tls --to https://test.example -o shop.toml -d 10m
+      a target with TLS; browsers warn of the certificate of the proxy
+  prony run shop.toml
+      send what was recorded; change users, sessions or rate in the plan
+
+Exit codes: 0 success; 1 there was no request that a plan could send; 2 the
+command line is not valid, or the address cannot be used; 3 a file could not be
+written.";
+
 /// After the options of `prony ray-job --help`.
 pub(super) const RAY_JOB_END: &str = "\
 The cluster needs the operator KubeRay, 1.5.1 or newer, and a secret with a

@@ -13,6 +13,7 @@ mod merge;
 mod pages;
 mod plan;
 mod ray_job;
+mod record;
 mod replay;
 mod report;
 mod rtt;
@@ -68,6 +69,7 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Merge(args)) => merge::merge(&args),
         Some(Command::Worker(args)) => worker::worker(&args),
         Some(Command::Import(args)) => import::import(&args),
+        Some(Command::Record(args)) => record::record(&args),
         Some(Command::RayJob(args)) => ray_job::ray_job(&args),
         Some(Command::Serve(args)) => serve::serve(&args),
         Some(Command::Rtt(args)) => rtt::rtt(&args, typed),

@@ -31,7 +31,7 @@ struct Done<'a> {
 
 /// Serves until the duration is over or a signal stops it, then prints a summary.
 pub(super) fn serve(args: &ServeArgs) -> Result<Exit, Error> {
-    let listener = prony_io::bind(&listen(&args.address)?)?;
+    let listener = prony_io::bind(&listen("serve", &args.address)?)?;
     let control = stoppable()?;
     let identity = identity(args, listener.local())?;
     if !args.quiet {
@@ -98,14 +98,14 @@ pub(super) fn url(listen: &Listen) -> String {
 }
 
 /// Parses an address: PORT, HOST:PORT or unix:PATH.
-fn listen(text: &str) -> Result<Listen, Error> {
+pub(super) fn listen(what: &'static str, text: &str) -> Result<Listen, Error> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Listen::Unix(path.into()));
     }
     if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
         return Ok(Listen::Tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
     }
-    let wrong = |why: String| Error::Value { what: "serve", value: text.to_owned(), why };
+    let wrong = |why: String| Error::Value { what, value: text.to_owned(), why };
     if !text.contains(':') {
         return Err(wrong("has no port; write ADDR:PORT, such as 127.0.0.1:8080".into()));
     }
@@ -140,7 +140,7 @@ mod tests {
             ("[::1]:80", "http://[::1]:80"),
             ("unix:/run/x", "unix:/run/x"),
         ] {
-            assert_eq!(url(&listen(text).unwrap()), url_of_it);
+            assert_eq!(url(&listen("serve", text).unwrap()), url_of_it);
         }
     }
 
@@ -159,7 +159,7 @@ mod tests {
                 ],
             ),
         ] {
-            sentence.assert_eq(&listen(text).unwrap_err().to_string());
+            sentence.assert_eq(&listen("serve", text).unwrap_err().to_string());
         }
     }
 }

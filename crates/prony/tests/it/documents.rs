@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::rig::{Serve, side_by_side};
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The documents of a folder and of those in it.
 fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -126,8 +126,9 @@ fn calls(line: &str) -> Vec<Vec<String>> {
 }
 
 /// These commands read options in order, so that an unknown option at the end is refused last.
-const NO_EXPLAIN: [&str; 16] = [
+const NO_EXPLAIN: [&str; 17] = [
     "import",
+    "record",
     "replay",
     "capacity",
     "compare",
@@ -183,7 +184,7 @@ fn refused(calls: &[(String, Vec<String>)]) -> Vec<String> {
 }
 
 /// All calls of a page.
-fn calls_of(page: &Path) -> Vec<(String, Vec<String>)> {
+pub(crate) fn calls_of(page: &Path) -> Vec<(String, Vec<String>)> {
     let text = fs::read_to_string(page).expect("a page");
     placed(&page.display().to_string(), commands(&text))
 }

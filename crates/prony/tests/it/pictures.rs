@@ -148,7 +148,7 @@ fn rejects_files_that_are_not_saved_results() {
 }
 
 /// A browser for headless use, if one is installed (`cargo xtask ci` requires one).
-fn browser() -> Option<String> {
+pub(crate) fn browser() -> Option<String> {
     let named = std::env::var("PRONY_TEST_CHROMIUM").ok();
     let name = named.clone().unwrap_or_else(|| "chromium".to_owned());
     let there = Command::new(&name).arg("--version").output().is_ok_and(|o| o.status.success());
