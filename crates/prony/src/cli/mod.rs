@@ -527,7 +527,7 @@ fn is_command(word: &str) -> bool {
 }
 
 /// The names of the commands.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
     "load",
     "llm",
     "capacity",
