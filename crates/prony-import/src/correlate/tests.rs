@@ -151,7 +151,7 @@ fn takes_no_short_or_common_values() {
         let steps = [Step { reply: (HTML, page), ..GET }, Step { path, ..GET }];
         assert_eq!(extracted(&steps), 0, "{page} {path}");
     }
-    // Resources have the same names for everybody; what is known is replaced in their requests, too.
+    // Resources have the same names for everybody; their requests can have what is known.
     let style = [
         Step { reply: (HTML, "<link href='/app.8f3a9b2c1d.css'>"), ..GET },
         Step { path: "/app.8f3a9b2c1d.css", reply: ("text/css", ""), ..GET },
