@@ -184,6 +184,7 @@ fn rejects_what_websocket_cannot_do() {
         "http://h/ --stream messages",
         "ws://h/ -H Sec-WebSocket-Key:abc",
         "wss://h/ --http 2",
+        "ws://h/ --http 2",
         "ws://h/ -p 2",
         "ws://h/ --expect OK",
         "ws://h/ --requests-per-connection 5",
