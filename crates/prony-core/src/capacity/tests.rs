@@ -416,7 +416,8 @@ fn server_that_rejects_above_a_rate_is_found() {
 #[test]
 fn heavy_tail_is_found_or_left_undecided() {
     let row = row("Pareto", Target::Pareto, "p99 < 40ms", PARETO_TRUTH);
-    assert!(row.numbers * 10 <= row.runs || row.covered * 10 >= row.numbers * 8, "{}", row.covered);
+    // 2 % of the searches give a wrong number (docs/capacity.md).
+    assert!((row.numbers - row.covered) * 10 <= row.runs, "{} of {}", row.covered, row.numbers);
 }
 
 /// Three hours are enough for it.
