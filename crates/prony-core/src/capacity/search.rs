@@ -33,6 +33,7 @@ const BELOW_BRACKET: f64 = 1.4;
 /// such trials there must be room.
 const REQUESTS: f64 = 20_000.0;
 const ROOM: f64 = 36.0;
+const ROOM_MIN: f64 = 24.0;
 /// The requests beyond its limit that a trial should have at the capacity.
 const BEYOND_SHARE: f64 = 20.0;
 /// The shortest of these trials, and in multiples of the longest limit of a time.
@@ -243,7 +244,9 @@ impl Search {
             By::Connections => rate.round().clamp(1.0, self.settings.most),
         };
         let warmup = match purpose {
-            Purpose::Probe => Span::ZERO,
+            // Beyond the capacity, requests of the warm-up would still be served in the measurement,
+            // and not count as its goodput.
+            Purpose::Probe | Purpose::Beyond => Span::ZERO,
             _ => Span::from_secs_f64(length.as_secs_f64() * WARMUP),
         };
         Step::Run(Trial { rate, warmup, length, purpose, number })
@@ -349,12 +352,13 @@ impl Search {
             _ => 0.0,
         });
         let requests = requests.fold(REQUESTS, f64::max);
-        let wanted = (requests / self.requests_at(rate))
-            .max(self.longest_limit().as_secs_f64() * LIMITS_LONG)
-            .max(LONG.as_secs_f64());
+        let limits = self.longest_limit().as_secs_f64() * LIMITS_LONG;
+        let wanted = (requests / self.requests_at(rate)).max(limits).max(LONG.as_secs_f64());
         let left = self.left().saturating_sub(self.for_curve());
         let left = left.as_secs_f64();
-        let room = left / (ROOM + f64::from(self.settings.beyond.is_some()));
+        let room = |trials: f64| left / (trials + f64::from(self.settings.beyond.is_some()));
+        // A small budget has fewer trials rather than trials too short for a queue to settle.
+        let room = room(ROOM).max(room(ROOM_MIN).min(limits * (1.0 + WARMUP)));
         let long = (wanted * (1.0 + WARMUP)).max(left / TRIALS_MAX as f64);
         let long = Span::from_secs_f64(long.min(room));
         self.long = Some(long);
