@@ -213,7 +213,6 @@ fn install_grpcio() -> Result<()> {
 /// Its server alone: all that it depends on would be some gigabytes.
 fn install_guidellm() -> Result<()> {
     let venv = venv()?;
-    pip(&venv, &["install", "--no-deps"], "guidellm==0.8.1")?;
     for package in [
         "transformers==5.24.0",
         "sanic==25.12.1",
@@ -223,7 +222,7 @@ fn install_guidellm() -> Result<()> {
     ] {
         pip(&venv, &["install"], package)?;
     }
-    Ok(())
+    pip(&venv, &["install", "--no-deps"], "guidellm==0.8.1")
 }
 
 /// Of h2spec, version 2.6.0 cannot be installed: its module has another name in itself.

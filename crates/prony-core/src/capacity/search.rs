@@ -244,8 +244,8 @@ impl Search {
             By::Connections => rate.round().clamp(1.0, self.settings.most),
         };
         let warmup = match purpose {
-            // Beyond the capacity, requests of the warm-up would still be served in the measurement,
-            // and not count as its goodput.
+            // Beyond the capacity, requests of the warm-up would be served in the measurement, and
+            // not count as its goodput.
             Purpose::Probe | Purpose::Beyond => Span::ZERO,
             _ => Span::from_secs_f64(length.as_secs_f64() * WARMUP),
         };
