@@ -20,7 +20,7 @@ TWO: dict[str, Any] = {
 
 
 def queue() -> prony.Capacity:
-    return prony.capacity(URL, thresholds=["p99 < 46.05ms"], budget="2m", from_=100, **QUEUE)
+    return prony.capacity(URL, thresholds=["p99 < 46.05ms"], budget="4m", from_=100, **QUEUE)
 
 
 def test_capacity_of_a_queue(tmp_path: Path) -> None:
