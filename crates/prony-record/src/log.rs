@@ -110,7 +110,7 @@ impl Body {
         self.bytes.extend_from_slice(&piece[..room]);
     }
 
-    /// Whether all of it is recorded.
+    /// Whether it is recorded in full.
     pub fn is_whole(&self) -> bool {
         self.bytes.len() as u64 == self.length
     }

@@ -67,7 +67,7 @@ pub(crate) struct Wire {
     plain: Vec<u8>,
     /// What waits for the socket.
     out: Vec<u8>,
-    /// How much of it is written.
+    /// How much is written.
     written: usize,
     input: Vec<u8>,
     /// The peer has ended its side.
