@@ -67,6 +67,8 @@ fn in_guest(build: &[&str], filter: &str) -> Result<()> {
         "--times",
         "--timeout",
         "600",
+        "--mem",
+        "768",
         "--env",
         "PRONY_TEST_SCTP=1",
         "--env",

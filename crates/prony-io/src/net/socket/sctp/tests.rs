@@ -176,17 +176,18 @@ fn options_are_set_and_read_back() {
     assert_eq!(sack(fd).expect("a delay"), Sack { delay_ms: 200, packets: 2 });
     assert!(!nodelay(fd).expect("a flag"));
     set_nodelay(fd, true).expect("a flag");
-    let twenty = Rto { initial: 20, min: 20, max: 20 };
-    set_rto(fd, twenty).expect("timeouts");
+    // Kernels round to their tick, which is 4 ms or 10 ms.
+    let forty = Rto { initial: 40, min: 40, max: 40 };
+    set_rto(fd, forty).expect("timeouts");
     set_opening(fd, Opening { out_streams: 3, ..Opening::default() }).expect("streams");
     connect(fd, &[local(1, port)]).expect("an association");
     assert!(nodelay(fd).expect("a flag"));
-    assert_eq!(rto(fd).expect("timeouts"), twenty);
+    assert_eq!(rto(fd).expect("timeouts"), forty);
     let status = status(fd, 0).expect("a status");
-    assert_eq!((status.streams.1, status.primary.rto_ms), (3, 20));
-    set_rto(fd, Rto { min: 10, ..Rto::default() }).expect("one of them");
-    assert_eq!(rto(fd).expect("timeouts"), Rto { initial: 20, min: 10, max: 20 });
-    assert!(set_rto(fd, Rto { min: 500, max: 20, initial: 0 }).is_err(), "min above max");
+    assert_eq!((status.streams.1, status.primary.rto_ms), (3, 40));
+    set_rto(fd, Rto { min: 20, ..Rto::default() }).expect("one of them");
+    assert_eq!(rto(fd).expect("timeouts"), Rto { initial: 40, min: 20, max: 40 });
+    assert!(set_rto(fd, Rto { min: 500, max: 40, initial: 0 }).is_err(), "min above max");
 }
 
 /// Without a listener, a connect is refused at once. An abort is an error, not the end of the
