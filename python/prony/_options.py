@@ -530,6 +530,13 @@ class LoadOptions(TypedDict, total=False):
     on_loss: Literal["continue", "stop"]
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
+    raw: File
+    """Write a line for each request: .csv or .jsonl
+
+    With its times in nanoseconds since the start of the load, its status and error, the
+    bytes of its reply, and its connection. A thread writes the file. If it is late, requests
+    are missing in the file, and the report says how many; the load does not wait."""
+
     output: File | Sequence[File]
     """Also write a file: .html .svg .png .json .csv .xml .md .hgrm .hlog; may be repeated
 
@@ -686,6 +693,13 @@ class RunOptions(TypedDict, total=False):
 
     on_loss: Literal["continue", "stop"]
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
+
+    raw: File
+    """Write a line for each request: .csv or .jsonl
+
+    With its times in nanoseconds since the start of the load, its status and error, the
+    bytes of its reply, and its connection. A thread writes the file. If it is late, requests
+    are missing in the file, and the report says how many; the load does not wait."""
 
     output: File | Sequence[File]
     """Also write a file: .html .svg .png .json .csv .xml .md .hgrm .hlog; may be repeated

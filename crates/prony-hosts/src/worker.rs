@@ -207,7 +207,7 @@ fn load<W: Write>(
         ..settings.options.clone()
     };
     let part = merge::part_of(&plan, Some(run_unix_ns as f64 / 1e9));
-    let provenance = Provenance { command, notes, part: Some(part), feeds: None };
+    let provenance = Provenance { command, notes, part: Some(part), ..Provenance::default() };
     let mut ticks = Ticks::default();
     let mut last = None;
     let mut watch = |live: &Live| {

@@ -19,6 +19,7 @@ pub mod merge;
 pub mod output;
 pub mod plan_file;
 pub mod progress;
+pub mod raw;
 pub mod run;
 pub mod target_process;
 pub mod tls;

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
+use prony_core::engine::Taps;
 use prony_core::feed::Feeds;
 use prony_core::plan::{Cookies, Load, Plan, Stop};
 use prony_core::schedule::RateChange;
@@ -13,6 +14,7 @@ use prony_core::threshold::{Figure, Scalar, Threshold, Timed};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision};
 use prony_report::units;
+use prony_sim::Extras;
 
 use crate::abort;
 use crate::error::Error;
@@ -30,6 +32,8 @@ pub struct Provenance {
     pub part: Option<Part>,
     /// What has the requests of a plan of a log, in virtual time.
     pub feeds: Option<Feeds>,
+    /// Creates an observer for each thread, in virtual time.
+    pub taps: Option<Taps>,
 }
 
 /// The duration of the first attempt of a simulated run with goals.
@@ -102,7 +106,7 @@ fn summary(
     options: &Options,
     provenance: Provenance,
 ) -> Summary {
-    let Provenance { command, mut notes, part, feeds: _ } = provenance;
+    let Provenance { command, mut notes, part, feeds: _, taps: _ } = provenance;
     let started = start.duration_since(UNIX_EPOCH).ok().map(|d| d.as_secs_f64());
     notes.extend(outcome.notes);
     let part = part.map(|part| Part { start_late: outcome.start_late, ..part });
@@ -150,9 +154,12 @@ pub fn simulate(
     goals: &[Goal],
     provenance: Provenance,
 ) -> Summary {
-    let (keep_service, feeds) = (needs_service(goals, plan), provenance.feeds.as_ref());
-    let server = &model(plan, server);
-    let parts = prony_sim::simulate(plan, threads, seed, server, keep_service, feeds);
+    let extras = Extras {
+        keep_service: needs_service(goals, plan),
+        feeds: provenance.feeds,
+        taps: provenance.taps,
+    };
+    let parts = prony_sim::simulate(plan, threads, seed, &model(plan, server), &extras);
     let info = RunInfo {
         version: env!("CARGO_PKG_VERSION").into(),
         command: provenance.command,

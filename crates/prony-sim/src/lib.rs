@@ -11,4 +11,4 @@ mod run;
 pub mod server;
 pub mod world;
 
-pub use run::{Outcome, load, load_with_carrier, simulate};
+pub use run::{Extras, Outcome, load, load_with_carrier, simulate};

@@ -1,7 +1,7 @@
 //! Runs a plan in the virtual world, with one engine for each share.
 
 use prony_core::echo::{self, EchoBehavior};
-use prony_core::engine::Engine;
+use prony_core::engine::{Engine, Taps};
 use prony_core::feed::Feeds;
 use prony_core::machine::Machine;
 use prony_core::plan::Plan;
@@ -65,6 +65,9 @@ pub fn load_with_carrier<P: Carrier>(
             if setup.keep_service {
                 engine.keep_service();
             }
+            if let Some(taps) = &setup.taps {
+                engine.tap(taps.make());
+            }
             if let Some(feed) = feeds.as_mut().and_then(Iterator::next) {
                 engine.replay(feed);
             }
@@ -79,27 +82,38 @@ pub fn load_with_carrier<P: Carrier>(
     Outcome { tallies: engines.into_iter().map(Engine::finish).collect(), world }
 }
 
+/// What a simulated run has besides its plan.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// Whether to keep the service times over time.
+    pub keep_service: bool,
+    /// What has the requests of a plan of a log.
+    pub feeds: Option<Feeds>,
+    /// Creates an observer for each thread.
+    pub taps: Option<Taps>,
+}
+
 /// The run of `prony --simulate`: the plan on `threads` threads (at most as many as it can be split
 /// into) against prony's target server with this behavior (or against the responder, if the plan
 /// has an exchange), with a one-way latency of 50 us and a meter that is never late. Returns for
 /// each thread the tally of the warm-up, if the plan has one, the tally of the measurement (with
-/// the service times over time if `keep_service`), and the statistics of the worker. A plan of a
-/// log takes its requests from `feeds`. The same arguments give the same result to the byte.
+/// the service times over time if they are wanted), and the statistics of the worker. The same
+/// arguments give the same result to the byte.
 pub fn simulate(
     plan: &Plan,
     threads: u32,
     seed: u64,
     server: &ServerBehavior,
-    keep_service: bool,
-    feeds: Option<&Feeds>,
+    extras: &Extras,
 ) -> Vec<(Option<Tally>, Tally, WorkerStats)> {
     let setup = Setup {
         watch: false,
         // This meter adds no time.
         report_polls: false,
         max_events: u64::MAX,
-        keep_service,
-        feeds: feeds.cloned(),
+        keep_service: extras.keep_service,
+        feeds: extras.feeds.clone(),
+        taps: extras.taps.clone(),
         ..Setup::new(Link::with_latency(ONE_WAY), seed)
     };
     let grpc = server.grpc || plan.calls.iter().any(|call| call.grpc.is_some());

@@ -37,8 +37,8 @@ use exchange::Exchanges;
 use exchange::dynamic::Dynamic;
 use exchange::expect::Calls;
 use exchange::outcome::Outcome;
-pub use link::Tap;
 use link::{Depths, Links, OUT_CHUNK, Secure, Tapped, Trails};
+pub use link::{EndedRequest, Tap, Taps};
 use load::{Backlog, Load};
 
 /// The client side of a run, or of one share of it.
@@ -179,6 +179,9 @@ impl<P: Carrier> Engine<P> {
 
     /// Let `tap` observe the traffic.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        if tap.wants_ends() {
+            self.calls.look_closer_at_all();
+        }
         self.tap = Some(Tapped::new(tap));
         self.is_watched = true;
     }

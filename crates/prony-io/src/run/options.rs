@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_core::director::Director;
-use prony_core::engine::Tap;
+pub use prony_core::engine::Taps;
 use prony_core::feed::Feeds;
 use prony_core::layer::TlsContext;
 use prony_core::record::Observer;
@@ -75,17 +75,6 @@ pub struct Options {
     pub feeds: Option<Feeds>,
 }
 
-/// Creates a [`Tap`] for each worker.
-#[derive(Clone)]
-pub struct Taps(pub Arc<dyn Fn() -> Box<dyn Tap> + Send + Sync>);
-
-impl Taps {
-    /// From a function that creates one.
-    pub fn new<T: Tap + 'static>(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
-        Self(Arc::new(move || Box::new(make())))
-    }
-}
-
 /// Creates a [`Director`] for each worker.
 #[derive(Clone)]
 pub struct Directors(Arc<dyn Fn() -> Box<dyn Director> + Send + Sync>);
@@ -105,12 +94,6 @@ impl Directors {
 impl fmt::Debug for Directors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Directors")
-    }
-}
-
-impl fmt::Debug for Taps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Taps")
     }
 }
 

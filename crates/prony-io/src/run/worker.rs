@@ -21,7 +21,7 @@ use prony_core::units::{Nanos, Span};
 use super::control::Control;
 use super::crew::{Crew, Done};
 use super::gauges::{Gauge, Live};
-use super::options::{Options, Taps};
+use super::options::Options;
 use crate::drivers::config::{Config, DriverChoice};
 use crate::drivers::userspace;
 use crate::error::{Refusal, SetupError};
@@ -191,8 +191,8 @@ fn prepare<P: proto::Carrier>(engine: &mut Engine<P>, options: &Options) {
     if let Some(directors) = &options.directors {
         engine.direct(directors.make());
     }
-    if let Some(Taps(make)) = &options.taps {
-        engine.tap(make());
+    if let Some(taps) = &options.taps {
+        engine.tap(taps.make());
     }
 }
 

@@ -5,6 +5,7 @@ use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::summary::{Reason, RunInfo, Summary, Verdict, WorkerStats};
 use prony_core::units::Span;
 use prony_report::{Format, Style, json, render};
+use prony_sim::Extras;
 
 use super::*;
 use crate::plan_file::tests::plan;
@@ -13,7 +14,8 @@ use crate::plan_file::tests::plan;
 fn run(whole: &Plan, shares: u32, seed: u64) -> (Summary, Vec<(String, Summary)>) {
     let latency = Latency::Exponential(Span::from_micros(700));
     let server = ServerBehavior { latency, ..ServerBehavior::default() };
-    let tallies = prony_sim::simulate(whole, shares, seed, &server, seed.is_multiple_of(2), None);
+    let extras = Extras { keep_service: seed.is_multiple_of(2), ..Extras::default() };
+    let tallies = prony_sim::simulate(whole, shares, seed, &server, &extras);
     let info = RunInfo { version: "1".into(), driver: "simulation".into(), ..RunInfo::default() };
     let one = Summary::from_parts(whole.clone(), info.clone(), tallies.clone());
     let of = tallies.len() as u32;

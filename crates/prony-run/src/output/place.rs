@@ -44,6 +44,32 @@ impl Place {
         }
     }
 
+    /// Adds to the file, which has no name before it is [`complete`](Self::complete).
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.0 {
+            Kind::Nameless { file, .. } | Kind::Special(file) => file.write_all(bytes),
+            Kind::Temporary { temporary, .. } => temporary.write_all(bytes),
+        }
+    }
+
+    /// Names the file, to which everything was added.
+    ///
+    /// # Errors
+    /// It cannot be written, or named.
+    pub(crate) fn complete(self) -> io::Result<()> {
+        match self.0 {
+            Kind::Nameless { file, path } => {
+                file.sync_all()?;
+                name(&file, &path)
+            }
+            Kind::Temporary { temporary, path } => write_temporary(temporary, &path, b""),
+            Kind::Special(_) => Ok(()),
+        }
+    }
+
     /// Writes the file, completely or not at all.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ mod pauses;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use prony_core::engine::Taps;
 use prony_core::fault::Fault;
 use prony_core::feed::Feeds;
 use prony_core::machine::{Machine, StopRequest};
@@ -52,6 +53,8 @@ pub struct Setup {
     pub keep_service: bool,
     /// What has the requests of a plan of a log.
     pub feeds: Option<Feeds>,
+    /// Creates a tap for each client.
+    pub taps: Option<Taps>,
 }
 
 /// The delays of the kernel of a client's host.
@@ -222,6 +225,7 @@ impl Default for Setup {
             keep_requests: false,
             keep_service: false,
             feeds: None,
+            taps: None,
         }
     }
 }

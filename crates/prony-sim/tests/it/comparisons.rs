@@ -243,8 +243,14 @@ fn in_the_virtual_world(slower: f64, rounds: Rounds, seed: u64) -> Answer {
         let latency = Latency::Exponential(Span::from_secs_f64(1e-3 * mean));
         let server = ServerBehavior { latency, ..ServerBehavior::default() };
         let service = seed << 20 | u64::from(block.round) << 2 | u64::from(block.target);
-        let run =
-            prony_sim::simulate(&plan(block.seed), 1, service, &server, false, None).remove(0);
+        let run = prony_sim::simulate(
+            &plan(block.seed),
+            1,
+            service,
+            &server,
+            &prony_sim::Extras::default(),
+        )
+        .remove(0);
         comparison.record(block, &Measured::of(&run.1, None));
     }
     comparison.answer()

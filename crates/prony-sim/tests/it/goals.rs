@@ -21,7 +21,7 @@ fn run(connections: u32, seed: u64, length: Span) -> Tally {
     let plan = Plan { load, stop, seed, ..open(600.0, Arrivals::Poisson, 1) };
     let behavior =
         ServerBehavior { latency: Latency::Exponential(ms(1)), ..ServerBehavior::default() };
-    prony_sim::simulate(&plan, 1, seed, &behavior, false, None).remove(0).1
+    prony_sim::simulate(&plan, 1, seed, &behavior, &prony_sim::Extras::default()).remove(0).1
 }
 
 /// With one check and no margin, the interval in the report would be wider than the goal in one of

@@ -10,7 +10,7 @@ use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
-use prony_sim::{Outcome, load, simulate};
+use prony_sim::{Extras, Outcome, load, simulate};
 
 use crate::faults::random_plan;
 use crate::plans::{Seed, assert_invariants, assert_matches_oracle, ms, numbered, open};
@@ -152,8 +152,9 @@ fn a_simulated_run_is_the_same_to_the_byte() {
         let mut plan = random_plan(&mut rng);
         plan.stop = Stop { requests: Some(200), sessions: None, duration: Some(ms(500)) };
         let behavior = random_behavior(&mut rng);
-        let run =
-            || serde_json::to_string(&simulate(&plan, 4, seed, &behavior, false, None)).unwrap();
+        let run = || {
+            serde_json::to_string(&simulate(&plan, 4, seed, &behavior, &Extras::default())).unwrap()
+        };
         assert!(run() == run(), "seed {seed}");
     }
 }
@@ -165,7 +166,7 @@ fn a_simulated_run_has_no_more_threads_than_connections() {
     if let Load::Open { connections, .. } = &mut plan.load {
         *connections = 2;
     }
-    let parts = simulate(&plan, 5, 1, &ServerBehavior::default(), false, None);
+    let parts = simulate(&plan, 5, 1, &ServerBehavior::default(), &Extras::default());
     assert_eq!(parts.len(), 2);
     assert_eq!(parts.iter().map(|(_, main, _)| main.replies).sum::<u64>(), 10);
 }

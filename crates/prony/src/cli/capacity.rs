@@ -66,7 +66,7 @@ pub struct CapacityArgs {
 
 /// The options of a load that a search refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-pub(super) const REFUSED: [&str; 15] = [
+pub(super) const REFUSED: [&str; 16] = [
     "rate",
     "duration",
     "requests",
@@ -82,6 +82,7 @@ pub(super) const REFUSED: [&str; 15] = [
     "histogram",
     "github",
     "label",
+    "raw",
 ];
 
 /// Hides an option that a search refuses.
@@ -122,6 +123,7 @@ impl CapacityArgs {
             ("--histogram", load.output.to.histogram, whole),
             ("--github", load.output.to.github, whole),
             ("--label", load.output.label.is_some(), whole),
+            ("--raw", load.raw.raw.is_some(), whole),
         ];
         if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
             return Err(Error::Conflict(option, "prony capacity", why));
@@ -240,6 +242,7 @@ mod tests {
             "--histogram",
             "--github",
             "--label a",
+            "--raw a.csv",
         ];
         for words in given {
             let line = format!("prony capacity --threshold p99<1s {words} http://h/");

@@ -13,6 +13,7 @@ use prony_io::Precision;
 use prony_run::builder::DURATION;
 
 use super::output::OutputArgs;
+use super::raw::RawArgs;
 use super::shard::ShardArgs;
 use super::{CONNECTION, MEASUREMENT, SIMULATION, values};
 
@@ -167,6 +168,9 @@ pub struct RunArgs {
     #[arg(long, help_heading = MEASUREMENT)]
     pub explain: bool,
 
+    /// Raw results.
+    #[command(flatten)]
+    pub raw: RawArgs,
     /// Output options.
     #[command(flatten)]
     pub output: OutputArgs,

@@ -10,6 +10,7 @@ pub mod llm;
 pub mod merge;
 pub mod output;
 pub mod plan;
+pub mod raw;
 pub mod ray_job;
 pub mod record;
 pub(crate) mod refusal;
@@ -53,6 +54,7 @@ use import::ImportArgs;
 use llm::LlmArgs;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
+use raw::RawArgs;
 use ray_job::RayJobArgs;
 use record::RecordArgs;
 use replay::ReplayArgs;
@@ -488,6 +490,9 @@ pub struct LoadArgs {
     #[arg(long, help_heading = MEASUREMENT)]
     pub explain: bool,
 
+    /// Raw results.
+    #[command(flatten)]
+    pub raw: RawArgs,
     /// Output options.
     #[command(flatten)]
     pub output: OutputArgs,

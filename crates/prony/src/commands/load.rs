@@ -1,7 +1,9 @@
 //! `prony URL...`: runs a load.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use prony_core::engine::Taps;
 use prony_core::plan::{CallSpec, Plan};
 use prony_core::serve::ServerBehavior;
 use prony_core::summary::confidence::Goal;
@@ -19,6 +21,7 @@ use prony_run::interrupt::stoppable;
 use prony_run::merge;
 use prony_run::output::{self, Outputs};
 use prony_run::plan_file;
+use prony_run::raw::RawFile;
 use prony_run::run::{self, Provenance};
 
 use super::github::publish_run;
@@ -49,7 +52,13 @@ pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned, &args.output);
     }
-    let of = Of { exec: &args.exec, shard: &args.shard, until: &args.until, output: &args.output };
+    let of = Of {
+        exec: &args.exec,
+        shard: &args.shard,
+        until: &args.until,
+        output: &args.output,
+        raw: args.raw.raw.as_deref(),
+    };
     carry_out(planned, of, None, typed)
 }
 
@@ -60,6 +69,8 @@ pub(super) struct Of<'a> {
     pub(super) shard: &'a ShardArgs,
     pub(super) until: &'a UntilArgs,
     pub(super) output: &'a OutputArgs,
+    /// The file for raw results.
+    pub(super) raw: Option<&'a Path>,
 }
 
 /// Prints the plan file of a run.
@@ -79,7 +90,7 @@ pub(super) fn carry_out(
     replay: Option<(&Replay, &ReplayArgs)>,
     typed: Vec<String>,
 ) -> Result<Exit, Error> {
-    let Of { exec, shard, until, output } = of;
+    let Of { exec, shard, until, output, raw } = of;
     let Planned { plan, notes, cap } = planned;
     let users = output.embedding.as_ref().and_then(|embedding| embedding.users.as_ref());
     let whole = match users {
@@ -94,18 +105,13 @@ pub(super) fn carry_out(
     let (plan, part) = shared(&whole, shard)?;
     // The rate of one share must not be changed by hand.
     let output = &OutputArgs { no_tui: output.no_tui || part.is_some(), ..output.clone() };
-    if exec.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
-        let why = "simulated servers do not support TLS; use http://";
-        return Err(Error::Conflict("--simulate", "an https:// URL", why));
-    }
-    if exec.simulate.is_some() && output.tui {
-        let why = "a simulated run has no live view";
-        return Err(Error::Conflict("--tui", "--simulate", why));
-    }
+    check_simulated(&plan, exec, output)?;
     let outputs = output.to.prepare()?;
+    let (raw, taps) = raw_file(raw, &plan, of)?.unzip();
     // The command line is read for the report after the run: that takes time.
     let feeds = replay.map(|(replay, _)| replay.direct());
-    let provenance = Provenance { command: CommandLine::default(), notes, part, feeds };
+    let command = CommandLine::default();
+    let provenance = Provenance { command, notes, part, feeds, taps: taps.clone() };
     let mut summary = match exec.simulate {
         Some(seed) => {
             let latency = exec.simulate_latency.unwrap_or_default();
@@ -126,11 +132,13 @@ pub(super) fn carry_out(
         }
         None => {
             let feeds = replay.map(|(replay, _)| replay.feeds());
-            let options = Options { start_at: shard.start_at, feeds, ..options(exec) };
+            let options = Options { start_at: shard.start_at, feeds, taps, ..options(exec) };
             let run = on_the_network(&plan, goals, &options, output, provenance)?;
             cited(run)
         }
     };
+    let written = raw.map(RawFile::end).transpose();
+    summary.run.notes.extend(written.as_ref().ok().cloned().flatten().flatten());
     summary.run.command = recorded(typed);
     summary.run.percentile = exec.percentile;
     if let Some((replay, args)) = replay {
@@ -139,7 +147,46 @@ pub(super) fn carry_out(
     if summary.run.part.is_none() {
         run::explain_cap(&mut summary, cap.as_deref());
     }
-    finish(&mut summary, outputs, output, accepted(exec, until))
+    let exit = finish(&mut summary, outputs, output, accepted(exec, until))?;
+    // The report comes first.
+    written.map(|_| exit)
+}
+
+/// Refuses what a simulated run cannot do.
+fn check_simulated(plan: &Plan, exec: &ExecArgs, output: &OutputArgs) -> Result<(), Error> {
+    if exec.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
+        let why = "simulated servers do not support TLS; use http://";
+        return Err(Error::Conflict("--simulate", "an https:// URL", why));
+    }
+    if exec.simulate.is_some() && output.tui {
+        let why = "a simulated run has no live view";
+        return Err(Error::Conflict("--tui", "--simulate", why));
+    }
+    Ok(())
+}
+
+/// Begins the file of raw results, if there is to be one.
+fn raw_file(
+    path: Option<&Path>,
+    plan: &Plan,
+    of: Of<'_>,
+) -> Result<Option<(RawFile, Taps)>, Error> {
+    let Some(path) = path else { return Ok(None) };
+    if of.shard.hosts.is_some() {
+        let why = "each host would have its own requests; give it to each prony run --shard";
+        return Err(Error::Conflict("--raw", "--hosts", why));
+    }
+    if of.output.to.output.iter().any(|output| output == path) {
+        return Err(Error::OutputTwice(path.to_owned()));
+    }
+    let is_simulated = of.exec.simulate.is_some();
+    let may_end_early =
+        !of.until.until.is_empty() || plan.thresholds.iter().any(|t| t.abort.is_some());
+    if is_simulated && may_end_early {
+        let why = "such a run is simulated several times";
+        return Err(Error::Conflict("--raw", "a --simulate that may end early", why));
+    }
+    RawFile::begin(path, plan, is_simulated).map(Some)
 }
 
 /// The plan of users whom the embedding program plays; refuses what they cannot do.

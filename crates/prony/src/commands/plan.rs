@@ -31,7 +31,13 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned, &args.output);
     }
-    let of = Of { exec: &args.exec, shard: &args.shard, until: &args.until, output: &args.output };
+    let of = Of {
+        exec: &args.exec,
+        shard: &args.shard,
+        until: &args.until,
+        output: &args.output,
+        raw: args.raw.raw.as_deref(),
+    };
     carry_out(planned, of, None, typed)
 }
 

@@ -33,7 +33,13 @@ pub(super) fn replay(args: &ReplayArgs, typed: Vec<String>) -> Result<Exit, Erro
     }
     planned.plan = with_calls(planned.plan, &replay);
     planned.plan.thresholds.clone_from(&load.until.threshold);
-    let of = Of { exec: &load.exec, shard: &load.shard, until: &load.until, output: &load.output };
+    let of = Of {
+        exec: &load.exec,
+        shard: &load.shard,
+        until: &load.until,
+        output: &load.output,
+        raw: load.raw.raw.as_deref(),
+    };
     let exit = carry_out(planned, of, Some((&replay, args)), typed)?;
     // The report has said what was sent until then.
     match replay.handed().failed {

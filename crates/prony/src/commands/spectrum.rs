@@ -266,7 +266,7 @@ mod tests {
                 latency: Latency::Uniform(least, most),
                 ..ServerBehavior::default()
             };
-            prony_sim::simulate(&plan, 1, seed, &server, false, None).remove(0).1
+            prony_sim::simulate(&plan, 1, seed, &server, &prony_sim::Extras::default()).remove(0).1
         };
         times.iter().zip(seed..).map(run).collect()
     }

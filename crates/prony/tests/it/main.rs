@@ -37,6 +37,7 @@ mod limited;
 mod llm;
 mod pictures;
 mod plans;
+mod raw;
 mod record;
 mod refusals;
 mod replay;

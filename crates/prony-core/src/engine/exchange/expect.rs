@@ -17,6 +17,8 @@ pub(in crate::engine) struct Calls {
     named: bool,
     /// Whether bodies are read as streams of messages.
     streams: bool,
+    /// Whether more of a reply is recorded than its times and its size.
+    closer: bool,
 }
 
 /// One call.
@@ -69,7 +71,7 @@ impl Calls {
         }
         let looks = streams || rules.iter().any(|r| r.pattern.is_some());
         let named = calls.iter().any(|c| c.name != NONE);
-        Self { calls, rules, looks, named, streams }
+        Self { calls, rules, looks, named, streams, closer: named || streams }
     }
 
     #[inline]
@@ -80,7 +82,12 @@ impl Calls {
     /// Whether more of a reply is recorded than its times and its size.
     #[inline]
     pub(in crate::engine) fn look_closer(&self) -> bool {
-        self.named || self.streams
+        self.closer
+    }
+
+    /// An observer wants to know of the end of every request.
+    pub(in crate::engine) fn look_closer_at_all(&mut self) {
+        self.closer = true;
     }
 
     /// The name of a call, if it has one: an index into the plan's names.

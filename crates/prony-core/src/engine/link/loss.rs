@@ -1,6 +1,7 @@
 //! Requests that fail and connections that are lost: by a fault, by the peer, or by a timeout.
 
 use super::State;
+use super::tap::{EndedRequest, Tapped};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::machine::{Action, CloseHow};
@@ -38,6 +39,17 @@ impl<P: Carrier> Engine<P> {
         let (call, user, intended) = (exchange.call(), exchange.user(), exchange.intended());
         let (sent, counted) = (exchange.is_sent(), exchange.is_counted());
         let (stamps, window) = (exchange.stamps(now), exchange.window());
+        if let Some(Tapped(tap)) = &mut self.tap {
+            tap.request_ended(&EndedRequest {
+                stamps,
+                was_sent: sent,
+                has_begun: exchange.has_begun(),
+                call,
+                conn: None,
+                reply: None,
+                fault: Some(fault),
+            });
+        }
         self.exchanges.give_up(id);
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             messages.stream_failed(id, &mut self.recorder);

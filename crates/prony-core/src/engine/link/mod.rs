@@ -27,8 +27,8 @@ use crate::units::{ConnId, Nanos};
 use carried::Carried;
 pub(super) use depth::Depths;
 pub(super) use send::OUT_CHUNK;
-pub use tap::Tap;
 pub(super) use tap::Tapped;
+pub use tap::{EndedRequest, Tap, Taps};
 pub(super) use tls::Secure;
 pub(super) use trail::Trails;
 

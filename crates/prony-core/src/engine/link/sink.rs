@@ -2,7 +2,7 @@
 
 use super::carried::Carried;
 use super::loss::PASSED_OVER_MAX;
-use super::tap::Tap;
+use super::tap::{EndedRequest, Tap};
 use super::trail::Trail;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::expect::Calls;
@@ -59,7 +59,7 @@ impl Sink<'_> {
 
     /// What only some plans count of a whole reply.
     #[cold]
-    fn look_closer(&mut self, id: RequestId, stamps: Stamps, status: u16, fault: Option<Fault>) {
+    fn look_closer(&mut self, id: RequestId, stamps: Stamps, reply: Reply, fault: Option<Fault>) {
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             let success = fault.is_none().then_some(&stamps);
             messages.reply_ended(id, success, self.now, self.recorder);
@@ -69,7 +69,18 @@ impl Sink<'_> {
             trail.replied(fault.is_none().then_some((exchange.write(), stamps)), self.recorder);
         }
         if let Some(name) = self.calls.name(exchange.call()) {
-            self.recorder.name_ended(name, stamps, status, fault);
+            self.recorder.name_ended(name, stamps, reply.status, fault);
+        }
+        if let Some((tap, conn)) = self.tap.as_mut().filter(|(tap, _)| tap.wants_ends()) {
+            tap.request_ended(&EndedRequest {
+                stamps,
+                was_sent: true,
+                has_begun: true,
+                call: exchange.call(),
+                conn: Some(*conn),
+                reply: Some(reply),
+                fault,
+            });
         }
         if exchange.window() > Span::ZERO {
             self.recorder.waited_for_window(exchange.intended(), exchange.window());
@@ -148,10 +159,11 @@ impl proto::Sink for Sink<'_> {
     }
 
     fn head(&mut self, id: RequestId, status: u16, has_events: bool) {
+        if self.exchanges.messages.is_none() || !matches!(status, 101 | 200..=299) {
+            return;
+        }
         let stamps = self.exchanges[id].stamps(self.now);
-        if let Some(messages) = self.exchanges.messages.as_deref_mut()
-            && matches!(status, 101 | 200..=299)
-        {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             let begun = messages.begin_stream(id, &stamps, has_events, self.recorder);
             self.follow(id, begun);
         }
@@ -208,7 +220,7 @@ impl proto::Sink for Sink<'_> {
         }
         self.recorder.replied(&stamps, reply, fault);
         if self.looks_closer {
-            self.look_closer(id, stamps, reply.status, fault);
+            self.look_closer(id, stamps, *reply, fault);
         }
         self.outcome.ended.push(user);
         self.exchanges.remove(id);

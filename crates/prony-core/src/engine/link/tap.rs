@@ -1,9 +1,32 @@
 //! The hook for observers of the traffic.
 
+use std::fmt;
+use std::sync::Arc;
+
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::proto::{Carrier, Reply};
+use crate::record::Stamps;
 use crate::units::{ConnId, Nanos, RequestId};
+
+/// A request that has ended. It was counted as a reply or as failed at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedRequest {
+    /// Its timestamps; `sent` and `first` are meaningless where the next two fields say so.
+    pub stamps: Stamps,
+    /// Whether the kernel accepted its first byte.
+    pub was_sent: bool,
+    /// Whether the first byte of its reply arrived.
+    pub has_begun: bool,
+    /// Index into the plan's calls.
+    pub call: u32,
+    /// The connection of a complete reply.
+    pub conn: Option<ConnId>,
+    /// The complete reply, expected or not.
+    pub reply: Option<Reply>,
+    /// Why it failed; `None` for a success.
+    pub fault: Option<Fault>,
+}
 
 /// Observes the traffic on the connections of an engine, for front ends that print or count what no
 /// tally has. It changes nothing. The default methods do nothing.
@@ -61,9 +84,42 @@ pub trait Tap: Send {
         let _ = (conn, id);
     }
 
+    /// Whether to call `request_ended`.
+    fn wants_ends(&self) -> bool {
+        false
+    }
+
+    /// A request has ended, with a reply or without one. Requests that were never started
+    /// ([`Fault::Dropped`]) and those that the end of the run finds unfinished are not among them.
+    fn request_ended(&mut self, request: &EndedRequest) {
+        let _ = request;
+    }
+
     /// The connection is closed.
     fn closed(&mut self, conn: ConnId) {
         let _ = conn;
+    }
+}
+
+/// Creates a [`Tap`] for each worker.
+#[derive(Clone)]
+pub struct Taps(Arc<dyn Fn() -> Box<dyn Tap> + Send + Sync>);
+
+impl Taps {
+    /// From a function that creates one.
+    pub fn new<T: Tap + 'static>(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || Box::new(make())))
+    }
+
+    /// Create one.
+    pub fn make(&self) -> Box<dyn Tap> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Taps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Taps")
     }
 }
 
@@ -109,8 +165,8 @@ impl Tapped {
     }
 }
 
-impl std::fmt::Debug for Tapped {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Tapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Tapped")
     }
 }

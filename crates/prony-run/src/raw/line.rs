@@ -1,0 +1,177 @@
+//! One line of the raw results, as CSV (RFC 4180) or JSON.
+
+use std::path::Path;
+
+use prony_core::fault::Fault;
+use prony_core::plan::Plan;
+use prony_core::units::Nanos;
+
+/// No number.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The columns of CSV, and the keys of JSON.
+const COLUMNS: [&str; 12] = [
+    "intended_ns",
+    "sent_ns",
+    "first_byte_ns",
+    "done_ns",
+    "request",
+    "status",
+    "error",
+    "head_bytes",
+    "body_bytes",
+    "worker",
+    "connection",
+    "warmup",
+];
+
+/// The formats of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Csv,
+    JsonLines,
+}
+
+/// A request that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) worker: u32,
+    /// The number of the connection at this worker, or `NONE`.
+    pub(super) connection: u32,
+    pub(super) call: u32,
+    pub(super) intended: Nanos,
+    /// `Nanos::MAX`: it was not sent.
+    pub(super) sent: Nanos,
+    /// `Nanos::MAX`: no byte arrived.
+    pub(super) first: Nanos,
+    pub(super) done: Nanos,
+    /// 0: no complete reply.
+    pub(super) status: u16,
+    pub(super) fault: Option<Fault>,
+    pub(super) head: u64,
+    pub(super) body: u64,
+}
+
+/// Lines that are not yet in the file.
+#[derive(Debug)]
+pub(super) struct Lines {
+    format: Format,
+    /// The name of each call, and of each fault, as they are written.
+    calls: Vec<String>,
+    faults: Vec<String>,
+    /// The end of the warm-up.
+    start: Nanos,
+    text: Vec<u8>,
+}
+
+impl Format {
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("csv") => Some(Self::Csv),
+            Some("jsonl") => Some(Self::JsonLines),
+            _ => None,
+        }
+    }
+
+    /// A text as it is written.
+    fn quoted(self, text: &str) -> String {
+        match self {
+            Self::JsonLines => serde_json::Value::from(text).to_string(),
+            Self::Csv if text.contains(['"', ',', '\n', '\r']) => {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            }
+            Self::Csv => text.to_owned(),
+        }
+    }
+}
+
+impl Lines {
+    pub(super) fn new(format: Format, plan: &Plan) -> Self {
+        let name = |call: &prony_core::plan::CallSpec| {
+            let name = call.name.and_then(|name| plan.names.get(name as usize)).cloned();
+            // A query may contain a secret.
+            let path = call.path.split('?').next().unwrap_or_default();
+            format.quoted(&name.unwrap_or_else(|| format!("{} {path}", call.method)))
+        };
+        let fault = |fault: &Fault| {
+            let name = serde_json::to_value(fault).unwrap_or_default();
+            format.quoted(name.as_str().unwrap_or_default())
+        };
+        let mut text = Vec::new();
+        if format == Format::Csv {
+            text.extend_from_slice(COLUMNS.join(",").as_bytes());
+            text.push(b'\n');
+        }
+        Self {
+            format,
+            calls: plan.calls.iter().map(name).collect(),
+            faults: Fault::ALL.iter().map(fault).collect(),
+            start: Nanos::ZERO + plan.warmup,
+            text,
+        }
+    }
+
+    /// The lines that are not yet in the file.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// They are in the file.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+    }
+
+    pub(super) fn add(&mut self, line: &Line) {
+        let time = |at: Nanos| (at < Nanos::MAX).then_some(at.0);
+        let status = Some(u64::from(line.status)).filter(|&status| status > 0);
+        let connection = Some(line.connection).filter(|&n| n < NONE);
+        let fault = line.fault.map(|fault| self.faults[fault as usize].as_str());
+        let is_warm = line.intended < self.start;
+        let mut digits = itoa::Buffer::new();
+        let mut cells = Cells { format: self.format, text: &mut self.text, column: 0 };
+        for time in [Some(line.intended.0), time(line.sent), time(line.first), time(line.done)] {
+            cells.number(&mut digits, time);
+        }
+        cells.text(self.calls.get(line.call as usize).map(String::as_str));
+        cells.number(&mut digits, status);
+        cells.text(fault);
+        let numbers = [line.head, line.body, u64::from(line.worker)].map(Some);
+        for number in numbers.into_iter().chain([connection.map(u64::from)]) {
+            cells.number(&mut digits, number);
+        }
+        cells.text(Some(if is_warm { "true" } else { "false" }));
+        cells.end();
+    }
+}
+
+/// The cells of one line, in order.
+struct Cells<'a> {
+    format: Format,
+    text: &'a mut Vec<u8>,
+    /// How many there are.
+    column: usize,
+}
+
+impl Cells<'_> {
+    fn number(&mut self, digits: &mut itoa::Buffer, number: Option<u64>) {
+        self.text(number.map(|number| digits.format(number)));
+    }
+
+    /// A cell, as it is written.
+    fn text(&mut self, text: Option<&str>) {
+        if self.format == Format::JsonLines {
+            self.text.extend_from_slice(if self.column == 0 { b"{\"" } else { b",\"" });
+            self.text.extend_from_slice(COLUMNS[self.column].as_bytes());
+            self.text.extend_from_slice(b"\":");
+        } else if self.column > 0 {
+            self.text.push(b',');
+        }
+        let nothing = if self.format == Format::JsonLines { "null" } else { "" };
+        self.text.extend_from_slice(text.unwrap_or(nothing).as_bytes());
+        self.column += 1;
+    }
+
+    fn end(self) {
+        self.text.extend_from_slice(if self.format == Format::Csv { b"\n" } else { b"}\n" });
+    }
+}
