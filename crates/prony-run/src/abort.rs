@@ -58,12 +58,15 @@ impl<'a> Aborter<'a> {
     pub fn note(self, summary: &mut Summary) {
         if let Some((at, threshold)) = self.ended {
             summary.run.interrupted = false;
-            summary.run.notes.push(sentence(at, &threshold));
+            note(summary, at, threshold);
         }
     }
 }
 
-/// The note with the reason for the early end.
-pub(crate) fn sentence(at: Span, threshold: &Threshold) -> String {
-    format!("Ended after {}: '{threshold}' was missed beyond doubt.", units::span(at))
+/// Records the reason for the early end.
+pub(crate) fn note(summary: &mut Summary, at: Span, threshold: Threshold) {
+    let at = units::span(at);
+    let sentence = format!("Ended after {at}: '{threshold}' was missed beyond doubt.");
+    summary.run.notes.push(sentence);
+    summary.run.ended_by = Some(threshold);
 }

@@ -121,6 +121,7 @@ fn summary(
         host: host(),
         descriptor_limit: outcome.descriptor_limit,
         interrupted: outcome.interrupted,
+        ended_by: None,
         percentile: None,
         part,
         director: None,
@@ -225,7 +226,7 @@ pub fn aborted(plan: &Plan, simulate: &dyn Fn(&Plan) -> Summary) -> Summary {
     let stop = Stop { duration: Some(at), ..plan.stop };
     let mut summary = simulate(&Plan { stop, ..plan.clone() });
     summary.plan.stop = plan.stop;
-    summary.run.notes.push(abort::sentence(at, &threshold));
+    abort::note(&mut summary, at, threshold);
     summary
 }
 

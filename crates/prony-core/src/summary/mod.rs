@@ -19,6 +19,7 @@ use crate::plan::{Load, Plan, PlanSize};
 use crate::rate::Arrivals;
 use crate::record::Tally;
 use crate::record::hist::Hist;
+use crate::threshold::Threshold;
 use crate::units::Span;
 pub use command::CommandLine;
 use confidence::Until;
@@ -67,6 +68,9 @@ pub struct RunInfo {
     pub descriptor_limit: u64,
     /// Whether the user stopped the run early.
     pub interrupted: bool,
+    /// The threshold that ended the load, because it was certainly missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<Threshold>,
     /// The highest percentile (above 0, below 100) for which the sample must be large enough, if
     /// one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -407,6 +407,7 @@ fn run_info() -> RunInfo {
         host: "Linux 6.1, 2 CPUs".into(),
         descriptor_limit: 20_000,
         interrupted: false,
+        ended_by: None,
         percentile: None,
         precision: None,
         cpu_pressure: CpuPressure {

@@ -35,7 +35,8 @@ const TAIL: f64 = 0.025;
 pub enum Outcome {
     /// The whole interval keeps to it.
     Met,
-    /// No part of the interval does; or, of a percentile without an interval, no time at all does.
+    /// No part of the interval does; or, of a percentile without an interval, no time at all does;
+    /// or it has ended the load ([`Sequential`]).
     Missed,
     /// The limit lies inside the interval, or there is none.
     Undecided,
@@ -120,6 +121,10 @@ impl Summary {
             && checked.no_interval.is_some()
             && self.times_of(threshold).is_some_and(|times| misses_entirely(threshold, times))
         {
+            checked.outcome = Outcome::Missed;
+        }
+        // The sequential test needs fewer samples than an interval.
+        if checked.outcome == Outcome::Undecided && self.run.ended_by.as_ref() == Some(threshold) {
             checked.outcome = Outcome::Missed;
         }
         checked
