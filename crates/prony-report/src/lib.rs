@@ -18,6 +18,7 @@ mod markdown;
 mod phases;
 mod plot;
 pub mod redact;
+mod shell;
 pub mod spectrum;
 mod sweep;
 pub mod text;

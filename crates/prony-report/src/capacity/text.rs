@@ -6,6 +6,7 @@ use prony_core::capacity::{Answer, By, Estimate, Finding, Lack, Limit, Point, Sc
 
 use super::super::units;
 use super::{Capacity, per_second, stops};
+use crate::shell::typed;
 
 /// The answer in one sentence.
 pub(super) fn sentence(report: &Capacity) -> String {
@@ -211,7 +212,7 @@ pub(super) fn render(report: &Capacity) -> String {
         let _ = writeln!(out, "  {note}");
     }
     if let Some(command) = &report.run_at_80_percent {
-        let _ = writeln!(out, "  At 80 % of it: {}", command.join(" "));
+        let _ = writeln!(out, "  At 80 % of it: {}", typed(command));
     }
     let _ = writeln!(
         out,

@@ -5,7 +5,8 @@ use prony_core::capacity::{By, Estimate, Finding, Point};
 
 use super::super::capacity::Capacity;
 use super::super::{plot, units};
-use super::{figures, plots, scrolling, typed};
+use super::{figures, plots, scrolling};
+use crate::shell::typed;
 
 /// The content of `main`.
 pub(super) fn page(report: &Capacity) -> Markup {

@@ -5,7 +5,8 @@ use prony_core::units::Span;
 
 use super::super::comparison::{Change, Comparison};
 use super::super::{plot, units};
-use super::{figures, plots, scrolling, typed};
+use super::{figures, plots, scrolling};
+use crate::shell::typed;
 
 /// The content of `main`.
 pub(super) fn page(c: &Comparison) -> Markup {

@@ -10,8 +10,6 @@ mod run;
 mod spectrum;
 mod trend;
 
-use std::fmt::Write as _;
-
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use prony_core::summary::{Summary, Verdict};
 
@@ -129,32 +127,4 @@ fn verdict(summary: &Summary) -> Markup {
 /// A table that scrolls on narrow screens, also with the keyboard.
 fn scrolling(name: &str, table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(name) { (table) } }
-}
-
-/// A command line, quoted for a shell.
-fn typed(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
-    let mut line = String::new();
-    for word in words {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        if !word.is_empty() && word.chars().all(plain) {
-            line.push_str(word);
-        } else {
-            let _ = write!(line, "'{}'", word.replace('\'', r"'\''"));
-        }
-    }
-    line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quotes_command_lines_for_a_shell() {
-        let words = ["prony", "-H", "A: it's", "", "http://h/?a=1&b"].map(str::to_owned);
-        assert_eq!(typed(&words), r"prony -H 'A: it'\''s' '' 'http://h/?a=1&b'");
-    }
 }

@@ -11,7 +11,8 @@ use super::super::hosts;
 use super::super::phases::{self, Part};
 use super::super::text::Fact;
 use super::super::units;
-use super::{figures, plots, scrolling, text, typed, verdict, words};
+use super::{figures, plots, scrolling, text, verdict, words};
+use crate::shell::typed;
 
 /// All sections. `id` is the prefix of their ids.
 pub(super) fn sections(summary: &Summary, id: &str) -> Markup {

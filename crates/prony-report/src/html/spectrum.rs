@@ -5,7 +5,8 @@ use prony_core::units::Span;
 
 use super::super::spectrum::{Cell, Figure, Spectrum};
 use super::super::{plot, units};
-use super::{figures, plots, scrolling, typed};
+use super::{figures, plots, scrolling};
+use crate::shell::typed;
 
 /// The content of `main`.
 pub(super) fn page(s: &Spectrum) -> Markup {

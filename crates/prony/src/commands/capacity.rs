@@ -188,8 +188,10 @@ fn progress(search: &Search, trial: &Trial) -> String {
 }
 
 /// The command line of a load at that rate, or with that many connections, from that of the search.
+/// The files of the search are not those of the load.
 fn at_level(by: By, words: &[String], level: &str, load: &LoadArgs) -> Vec<String> {
-    const WITH_VALUE: [&str; 5] = ["--budget", "--accuracy", "--from", "--beyond", "--by"];
+    const WITH_VALUE: [&str; 7] =
+        ["--budget", "--accuracy", "--from", "--beyond", "--by", "--output", "-o"];
     let mut out = Vec::new();
     let mut rest = words.iter();
     let mut is_command = true;
@@ -207,6 +209,8 @@ fn at_level(by: By, words: &[String], level: &str, load: &LoadArgs) -> Vec<Strin
             rest.next();
         } else if is_other && has_connections(word) {
             // The level is another.
+        } else if word.starts_with("-o") {
+            // A file.
         } else if !WITH_VALUE.iter().any(|option| word.starts_with(&format!("{option}="))) {
             out.push(word.clone());
         }
@@ -257,7 +261,8 @@ mod tests {
 
     #[test]
     fn command_at_80_percent_is_a_load() {
-        let words = "prony capacity http://h/ --threshold p99<3ms --budget 9m --beyond=1.5 -c 9";
+        let words = "prony capacity http://h/ --threshold p99<3ms --budget 9m --beyond=1.5 -c 9 \
+                     -o a.json -ob.html --output=c.svg";
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let Some(Command::Capacity(args)) = Cli::try_parse_from(&words).unwrap().command else {
             panic!("another command");
