@@ -107,6 +107,7 @@ fn refuse(args: &CompareArgs) -> Result<(), Error> {
         (load.shard.start_at.is_some(), "--start-at"),
         (load.output.tui, "--tui"),
         (load.output.to.histogram, "--histogram"),
+        (load.raw.raw.is_some(), "--raw"),
     ];
     if let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) {
         let why = "a comparison has many short loads; omit the option";
@@ -125,6 +126,11 @@ fn refuse(args: &CompareArgs) -> Result<(), Error> {
              old*.json -- new*.json"
                 .into(),
         ));
+    }
+    if let Some(option) = args.against.iter().find(|word| word.starts_with('-')) {
+        return Err(Error::Argument(format!(
+            "'{option}' comes after `--` and would be a file: write options before the groups"
+        )));
     }
     let all = || load.urls.iter().chain(&args.against);
     let saved = all().find(|name| is_file(name, "json"));

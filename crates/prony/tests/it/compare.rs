@@ -128,6 +128,8 @@ fn bad_input_is_refused_before_any_load() {
         (&["http://a/", "http://b/", "--figures", "cpu"], "needs --start-a and --start-b"),
         (&["http://a/", "http://b/", "--fail-if", "p99 > 5%"], "needs the sign +"),
         (&["http://a/", "http://b/", "--explain"], "--explain and prony compare exclude"),
+        (&["http://a/", "http://b/", "--raw", "x.csv"], "--raw and prony compare exclude"),
+        (&["a.json", "--", "b.json", "--fail-if", "p99 > +5%"], "'--fail-if' comes after `--`"),
         (&["http://a:{port}/", "http://b/"], "target A: the target has {port}, but the --start"),
         (&["http://a/", "http://b/", "--start-b", "x {port}"], "target B: the --start has {port}"),
         (&["http://a/", "http://b/", "--until", "decided", "--blocks", "9"], "--blocks"),
