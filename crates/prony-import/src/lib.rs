@@ -21,6 +21,7 @@ mod url;
 mod vegeta;
 mod write;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -252,6 +253,25 @@ impl Import {
     /// The names of the variables that must be filled in.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// What a user should know of the import, after a sentence with the numbers of its requests and
+    /// sessions: the values of replies, the notes, and the variables to fill in.
+    pub fn remarks(&self) -> String {
+        let mut text = match self.extracted() {
+            0 => String::new(),
+            1 => "; 1 value of replies for later requests".to_owned(),
+            n => format!("; {n} values of replies for later requests"),
+        };
+        for note in self.notes() {
+            let (count, places) = (note.places.len(), note.shown_places());
+            let _ = write!(text, "\n  {count} x {}: {places}", note.what);
+        }
+        let variables: Vec<&str> = self.variables().collect();
+        if !variables.is_empty() {
+            let _ = write!(text, "\n  fill in under [variables]: {}", variables.join(", "));
+        }
+        text
     }
 
     /// What the plan says about TLS: not to verify servers, or the file of other CA certificates.

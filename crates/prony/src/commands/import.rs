@@ -51,16 +51,6 @@ fn report(import: &Import) -> String {
     if import.sessions() > 0 {
         let _ = write!(text, " in {}", count(import.sessions(), "session"));
     }
-    if import.extracted() > 0 {
-        let values = count(import.extracted(), "value");
-        let _ = write!(text, "; {values} of replies for later requests");
-    }
-    for note in import.notes() {
-        let _ = write!(text, "\n  {} x {}: {}", note.places.len(), note.what, note.shown_places());
-    }
-    let variables: Vec<&str> = import.variables().collect();
-    if !variables.is_empty() {
-        let _ = write!(text, "\n  fill in under [variables]: {}", variables.join(", "));
-    }
+    text += &import.remarks();
     text
 }

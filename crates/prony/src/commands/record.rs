@@ -226,23 +226,12 @@ fn head(counts: &Counts, requests: usize) -> String {
 
 /// What is in the plan, and what is not.
 fn planned(import: &Import) -> String {
-    let mut text = format!(
-        "  the plan has {} in {}",
+    format!(
+        "  the plan has {} in {}{}",
         counted(import.requests(), "request"),
-        counted(import.sessions(), "session")
-    );
-    if import.extracted() > 0 {
-        let values = counted(import.extracted(), "value");
-        let _ = write!(text, "; {values} of replies for later requests");
-    }
-    for note in import.notes() {
-        let _ = write!(text, "\n  {} x {}: {}", note.places.len(), note.what, note.shown_places());
-    }
-    let variables: Vec<&str> = import.variables().collect();
-    if !variables.is_empty() {
-        let _ = write!(text, "\n  fill in under [variables]: {}", variables.join(", "));
-    }
-    text
+        counted(import.sessions(), "session"),
+        import.remarks()
+    )
 }
 
 /// What was passed on, and is not recorded in full.
