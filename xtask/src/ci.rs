@@ -48,15 +48,11 @@ const STAGES: [Stage; 3] = [
     // have clocks of their own.
     Stage {
         front: &["unit", "whole"],
-        beside: &[&["simulation", "release", "wheel"], &["guests"]],
+        beside: &[&["simulation", "release", "wheel", "options", "instructions"], &["guests"]],
         is_idle: true,
     },
     // The nodes of a cluster mostly wait.
-    Stage {
-        front: &["ray"],
-        beside: &[&["options", "demo", "python", "verdicts", "instructions"]],
-        is_idle: false,
-    },
+    Stage { front: &["ray"], beside: &[&["demo", "python", "verdicts"]], is_idle: false },
 ];
 
 const STEPS: [Step; 21] = [
@@ -189,10 +185,13 @@ fn format() -> Result<()> {
     run(&mut cargo(&["fmt", "--manifest-path=fuzz/Cargo.toml", "--check"]))
 }
 
-/// In the profile of the tests, which needs the same build scripts and procedural macros.
+/// In the profile of the tests, which needs the same build scripts and procedural macros. Also
+/// without gRPC, as in the first build from source.
 fn lints() -> Result<()> {
-    let all = ["clippy", "--locked", "--workspace", "--all-targets", "--quiet", PROFILE];
-    run(cargo(&all).args(["--", "-D", "warnings"]))
+    let all = ["clippy", "--locked", "--workspace", "--quiet", PROFILE];
+    let strict = ["--", "-D", "warnings"];
+    run(cargo(&all).arg("--all-targets").args(strict))?;
+    run(cargo(&all).arg("--no-default-features").args(strict))
 }
 
 fn docs() -> Result<()> {

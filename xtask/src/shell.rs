@@ -66,9 +66,11 @@ pub(crate) fn which(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Build prony in this profile, and return its path.
+/// Build prony in this profile, and return its path. It has the features of the packages, and its
+/// dependencies those of the native module for Python, so that they are compiled once.
 pub(crate) fn prony(profile: &str) -> Result<PathBuf> {
-    run(&mut cargo(&["build", "--locked", "--quiet", "--profile", profile]))?;
+    let of_packages = ["--package=prony", "--package=prony-py", "--bin=prony"];
+    run(cargo(&["build", "--locked", "--quiet", "--profile", profile]).args(of_packages))?;
     Ok(target_dir()?.join(profile).join("prony"))
 }
 
