@@ -3,8 +3,8 @@
 use crate::grpc::Status;
 use crate::http2;
 use crate::plan::{
-    CallSpec, Expect, HttpVersion, Load, Pace, Pick, Plan, SessionKind, StreamFormat, Think,
-    TlsSpec, check_version,
+    CallSpec, Expect, HttpVersion, Load, MessageReply, Pace, Pick, Plan, SessionKind, StreamFormat,
+    Think, TlsSpec, check_version,
 };
 use crate::rate::Arrivals;
 use crate::script::Script;
@@ -196,6 +196,9 @@ impl Plan {
         messages.check()?;
         if self.websocket.is_some() {
             return self.check_length(messages.length(1));
+        }
+        if messages.reply == MessageReply::Token {
+            return Err("only messages of WebSocket have tokens".into());
         }
         let takes = |call: &&CallSpec| call.grpc.as_deref().is_some_and(|grpc| grpc.takes);
         let mut paced = self.calls.iter().filter(takes).peekable();

@@ -2,6 +2,7 @@
 //! `docs/schema/report-1.json` is its JSON schema. A saved report can be loaded and rendered in
 //! another format.
 
+mod broadcast;
 mod named;
 mod offered;
 mod place;
@@ -25,6 +26,7 @@ use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{layout, phases, words};
+use broadcast::Broadcast;
 use named::Named;
 use offered::Offered;
 use place::place;
@@ -143,6 +145,8 @@ struct Section<'a> {
     sessions: Option<Sessions>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<Tokens>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broadcast: Option<Broadcast>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<Named<'a>>,
     tally: &'a Tally,
@@ -434,6 +438,7 @@ impl<'a> Section<'a> {
                 .into_iter()
                 .filter(|(name, hist)| is_shown(name, hist))
                 .chain(tokens::times(tally))
+                .chain(broadcast::times(tally))
                 .map(|(name, hist)| (name, Times::of(hist)))
                 .collect(),
             ci95: Intervals::of(tally),
@@ -444,6 +449,7 @@ impl<'a> Section<'a> {
             phases: None,
             sessions: Sessions::of(plan, tally),
             tokens: Tokens::of(tally),
+            broadcast: Broadcast::of(tally),
             names: plan
                 .names
                 .iter()

@@ -1,6 +1,9 @@
 //! Connections of WebSocket: from what a front end was given to the plan.
 
-use prony_core::plan::{Expect, MessageArrivals, MessagePlan, MessageReply, Plan, WebSocketPlan};
+use prony_core::plan::{
+    BroadcastPlan, Expect, MessageArrivals, MessagePlan, MessageReply, Plan, WebSocketPlan,
+};
+use prony_core::units::Span;
 
 use crate::grpc::MessagesDraft;
 
@@ -13,6 +16,40 @@ pub struct WebSocketDraft {
     pub subprotocols: Vec<String>,
     /// The schedule of the messages of each connection.
     pub messages: MessagesDraft,
+    /// The time between pings.
+    pub ping_every: Option<Span>,
+    /// How some connections send to all others.
+    pub broadcast: BroadcastDraft,
+}
+
+/// A broadcast. Only with a number of publishers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BroadcastDraft {
+    /// How many connections publish.
+    pub publishers: Option<u32>,
+    /// From the intended start of a publisher to the start of its schedule; by default
+    /// [`PUBLISH_AFTER`].
+    pub after: Option<Span>,
+    /// How long subscribers stay after the last message is due; by default [`SUBSCRIBERS_WAIT`].
+    pub wait: Option<Span>,
+}
+
+/// When publishers start by default: when subscribers are usually there.
+pub const PUBLISH_AFTER: Span = Span::from_secs(1);
+/// How long subscribers stay by default.
+pub const SUBSCRIBERS_WAIT: Span = Span::from_secs(2);
+
+impl BroadcastDraft {
+    fn plan(self) -> Result<Option<Box<BroadcastPlan>>, String> {
+        let Self { publishers, after, wait } = self;
+        if publishers.is_none() && self != Self::default() {
+            return Err("a broadcast needs publishers: --publishers (`publishers`)".into());
+        }
+        Ok(publishers.map(|publishers| {
+            let (after, wait) = (after.unwrap_or(PUBLISH_AFTER), wait.unwrap_or(SUBSCRIBERS_WAIT));
+            Box::new(BroadcastPlan { publishers, after, wait, process: 0 })
+        }))
+    }
 }
 
 /// Turns the requests of a plan into connections of WebSocket: the body of each is its message.
@@ -21,8 +58,9 @@ pub struct WebSocketDraft {
 /// # Errors
 /// A sentence about what WebSocket cannot do.
 pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
-    let WebSocketDraft { binary, subprotocols, messages } = draft;
-    plan.websocket = Some(Box::new(WebSocketPlan { binary, subprotocols }));
+    let WebSocketDraft { binary, subprotocols, messages, ping_every, broadcast } = draft;
+    let broadcast = broadcast.plan()?;
+    plan.websocket = Some(Box::new(WebSocketPlan { binary, subprotocols, ping_every, broadcast }));
     plan.requests_per_connection.get_or_insert(1);
     let mut calls = plan.calls.to_vec();
     let has_message = calls.iter().any(|call| !call.body.is_empty());
@@ -35,11 +73,15 @@ pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
     }
     plan.calls = calls.into();
     expect(&mut plan.expect)?;
+    let by_token = messages.reply.as_deref() == Some("token");
     plan.messages = messages.plan()?.or_else(|| {
         let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
         let once = MessagePlan { rate: 1.0, arrivals, count: Some(1), time: None, reply };
         has_message.then(|| Box::new(once))
     });
+    if let Some(messages) = plan.messages.as_deref_mut().filter(|_| by_token) {
+        messages.reply = MessageReply::Token;
+    }
     Ok(())
 }
 

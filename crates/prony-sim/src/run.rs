@@ -11,7 +11,7 @@ use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
 use prony_core::proto::ws::Ws;
 use prony_core::record::Tally;
-use prony_core::serve::{Serve, ServerBehavior, SocketBehavior};
+use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::WorkerStats;
 use prony_core::units::{Nanos, Span};
 
@@ -117,7 +117,10 @@ pub fn simulate(
         ..Setup::new(Link::with_latency(ONE_WAY), seed)
     };
     let grpc = server.grpc || plan.calls.iter().any(|call| call.grpc.is_some());
-    let ws = server.ws.or_else(|| plan.websocket.is_some().then_some(SocketBehavior::Echo));
+    let ws = server.ws.or_else(|| match plan.broadcast() {
+        Some(_) => Some(SocketBehavior::Broadcast(BroadcastFaults::default())),
+        None => plan.websocket.is_some().then_some(SocketBehavior::Echo),
+    });
     let mut serve = Serve::new(ServerBehavior { grpc, ws, ..server.clone() }, seed);
     let mut responder = echo::Echo::new(EchoBehavior::default(), Vec::new());
     let target: &mut dyn Machine =
@@ -138,6 +141,7 @@ impl Outcome {
         let mut tallies = self.tallies.iter().map(|(_, main)| main);
         let mut all = tallies.next().expect("there is at least one share").clone();
         tallies.for_each(|t| all.merge(t));
+        all.settle();
         all
     }
 

@@ -41,10 +41,10 @@ impl<P: Carrier> Engine<P> {
         let used: Vec<u32> = self.links.used().collect();
         for slot in used {
             let rest = self.take_all_of(slot);
-            self.leave_unfinished(&rest);
+            self.leave_unfinished(&rest, now);
         }
         let waiting = self.dispatch.take_all_waiting();
-        self.leave_unfinished(&waiting);
+        self.leave_unfinished(&waiting, now);
         debug_assert_eq!(self.outstanding, 0);
         self.end_running_sessions(now);
         if !self.stage.is_over() {
@@ -53,9 +53,12 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    fn leave_unfinished(&mut self, exchanges: &[RequestId]) {
+    fn leave_unfinished(&mut self, exchanges: &[RequestId], now: Nanos) {
         for &id in exchanges {
             self.recorder.unfinished(self.exchanges[id].intended());
+            if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+                messages.given_up(id, now, &mut self.recorder);
+            }
             self.exchanges.give_up(id);
             self.outstanding -= 1;
         }

@@ -1,8 +1,12 @@
-//! Messages in a stream, whatever protocol carries them: when each is due ([`Times`]), and which
-//! reply belongs to it ([`Ledger`]). Knows nothing of bytes.
+//! Messages in a stream, whatever protocol carries them: when each is due ([`Times`]), which reply
+//! belongs to it ([`Ledger`]), and whom a broadcast has reached ([`BroadcastLog`]).
 
+mod broadcast;
 mod ledger;
+mod stamp;
 mod times;
 
+pub use broadcast::{BroadcastLog, Delivery, Published, Subscription};
 pub use ledger::{Ledger, Matched, Written};
+pub use stamp::{STAMP_LENGTH, Stamp, StampFinder};
 pub use times::{Due, Times};

@@ -17,6 +17,8 @@ pub struct Times {
     taken: u64,
     /// How many there are at most.
     count: u64,
+    /// When the stream has no more messages, from the start.
+    end: Option<Span>,
 }
 
 /// What is due.
@@ -38,26 +40,32 @@ impl Times {
     /// call has.
     pub fn new(plan: &MessagePlan, seed: u64, start: Nanos, number: u64, own: u64) -> Self {
         let count = plan.most(own);
-        let mut times = Self { start, number, next: Span::ZERO, taken: 0, count };
+        let mut times = Self { start, number, next: Span::ZERO, taken: 0, count, end: plan.time };
         if plan.arrivals == MessageArrivals::Poisson {
             times.next = times.gap(plan, seed);
         }
         times
     }
 
+    /// The schedule of a stream without messages, which ends at this time.
+    pub fn silent(end: Nanos) -> Self {
+        let (number, next, taken, count) = (0, Span::MAX, 0, 1);
+        Self { start: end, number, next, taken, count, end: Some(Span::ZERO) }
+    }
+
     /// When something is due next; `None`: never.
     #[inline]
-    pub fn next(&self, plan: &MessagePlan) -> Option<Nanos> {
+    pub fn next(&self) -> Option<Nanos> {
         if self.taken == self.count {
             return None;
         }
-        Some(self.start + plan.time.map_or(self.next, |time| self.next.min(time)))
+        Some(self.start + self.end.map_or(self.next, |end| self.next.min(end)))
     }
 
     /// Take what is due at `now`.
     pub fn take(&mut self, plan: &MessagePlan, seed: u64, now: Nanos) -> Option<Due> {
-        let at = self.next(plan).filter(|&at| at <= now)?;
-        if !self.is_in_time(plan) {
+        let at = self.next().filter(|&at| at <= now)?;
+        if !self.is_in_time() {
             self.taken = self.count;
             return Some(Due::End);
         }
@@ -67,15 +75,15 @@ impl Times {
             MessageArrivals::Fixed => Span((self.taken as f64 * 1e9 / plan.rate).round() as u64),
             MessageArrivals::Poisson => self.next + self.gap(plan, seed),
         };
-        let is_last = self.taken == self.count || !self.is_in_time(plan);
+        let is_last = self.taken == self.count || !self.is_in_time();
         if is_last {
             self.taken = self.count;
         }
         Some(Due::Message { at, is_last })
     }
 
-    fn is_in_time(&self, plan: &MessagePlan) -> bool {
-        plan.time.is_none_or(|time| self.next < time)
+    fn is_in_time(&self) -> bool {
+        self.end.is_none_or(|end| self.next < end)
     }
 
     fn gap(&self, plan: &MessagePlan, seed: u64) -> Span {
@@ -100,7 +108,7 @@ mod tests {
     fn all(plan: &MessagePlan, own: u64) -> Vec<Due> {
         let mut times = Times::new(plan, 7, START, 3, own);
         let mut all = Vec::new();
-        while let Some(at) = times.next(plan) {
+        while let Some(at) = times.next() {
             assert_eq!(times.take(plan, 7, Nanos(at.0 - 1)), None);
             all.push(times.take(plan, 7, at).expect("it is due"));
         }
@@ -133,7 +141,7 @@ mod tests {
         let Some(Due::Message { at, is_last: true }) = due.last() else { panic!("{due:?}") };
         let mean = at.since(START).0 as f64 / 20_000.0;
         assert!((mean / 1e6 - 1.0).abs() < 0.02, "{mean}");
-        let first = |number| Times::new(&poisson, 7, START, number, 1).next(&poisson);
+        let first = |number| Times::new(&poisson, 7, START, number, 1).next();
         assert_ne!(first(1), first(2));
     }
 
@@ -142,6 +150,14 @@ mod tests {
         let poisson = MessagePlan { arrivals: MessageArrivals::Poisson, ..plan(1e-3, None, None) };
         let short = MessagePlan { time: Some(Span(1_000)), ..poisson };
         assert_eq!(all(&short, 1), [Due::End]);
-        assert_eq!(Times::new(&short, 7, START, 3, 1).next(&short), Some(START + Span(1_000)));
+        assert_eq!(Times::new(&short, 7, START, 3, 1).next(), Some(START + Span(1_000)));
+    }
+
+    #[test]
+    fn a_silent_stream_only_ends() {
+        let plan = plan(10.0, None, None);
+        let mut times = Times::silent(START);
+        assert_eq!((times.next(), times.take(&plan, 7, Nanos(START.0 - 1))), (Some(START), None));
+        assert_eq!((times.take(&plan, 7, START), times.next()), (Some(Due::End), None));
     }
 }

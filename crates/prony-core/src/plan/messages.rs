@@ -50,6 +50,8 @@ pub enum MessageReply {
     None,
     /// By the value of a field, as each call says.
     Field,
+    /// By a token that prony puts into each message of WebSocket, and that its reply has, too.
+    Token,
 }
 
 impl MessageArrivals {

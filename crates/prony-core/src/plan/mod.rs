@@ -44,7 +44,7 @@ pub use stream::{StreamFormat, StreamPlan};
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
 pub(crate) use tls::{group_id, suite_id, suite_ids, suite_name};
 pub use tokens::{TokenDialect, TokenLimit, TokenPlan, TokenTime};
-pub use websocket::WebSocketPlan;
+pub use websocket::{BroadcastPlan, WebSocketPlan};
 pub use wsesslog::{
     Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,
     parse_session_log,

@@ -11,6 +11,7 @@ mod out;
 pub mod ws;
 
 use crate::fault::Fault;
+use crate::messages::Stamp;
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId, Span};
 
@@ -130,6 +131,12 @@ pub trait Carrier {
     /// with a schedule of messages.
     fn send_messages(&mut self, conn: &mut Self::Conn, id: RequestId, n: u64, ends: bool) {
         let _ = (conn, id, n, ends);
+    }
+
+    /// The intended times of the messages that the next call of
+    /// [`send_messages`](Self::send_messages) reports. Only if they are stamped.
+    fn messages_due(&mut self, conn: &mut Self::Conn, times: &[Nanos]) {
+        let _ = (conn, times);
     }
 
     /// When to call [`on_deadline`](Self::on_deadline); `None`: not before another event.
@@ -253,6 +260,21 @@ pub trait Sink {
     /// the message to which it replies, if they are matched by more than their order.
     fn message(&mut self, id: RequestId, token: u64) {
         let _ = (id, token);
+    }
+
+    /// The pong to a ping that was due at this time has arrived.
+    fn ping_answered(&mut self, due: Nanos) {
+        let _ = due;
+    }
+
+    /// The connection of a subscriber of a broadcast is open.
+    fn subscribed(&mut self, id: RequestId) {
+        let _ = id;
+    }
+
+    /// A subscriber of a broadcast has received a message; `None`: without a stamp of this run.
+    fn delivered(&mut self, id: RequestId, stamp: Option<Stamp>) {
+        let _ = (id, stamp);
     }
 
     /// The exchange has ended with a complete reply.

@@ -1,6 +1,6 @@
 //! The bytes that a connection is about to send, and where exchanges start in them.
 
-use crate::units::{RequestId, Span};
+use crate::units::{Nanos, RequestId, Span};
 
 /// Bytes for the socket of one connection, with the positions at which exchanges start, and the
 /// positions at which they are cut into pieces that are given to the kernel one by one.
@@ -11,6 +11,7 @@ pub struct Out {
     cuts: Vec<usize>,
     waits: Vec<(RequestId, Span)>,
     messages: Vec<(RequestId, u64)>,
+    pings: Vec<Nanos>,
 }
 
 /// The start of an exchange.
@@ -79,6 +80,11 @@ impl Out {
         self.messages.push((id, token));
     }
 
+    /// A ping that was due at this time is appended.
+    pub fn wrote_ping(&mut self, due: Nanos) {
+        self.pings.push(due);
+    }
+
     /// How many bytes were appended so far.
     #[inline]
     pub fn len(&self) -> usize {
@@ -123,6 +129,11 @@ impl Out {
     /// The messages that were appended since the last call.
     pub(crate) fn take_messages(&mut self) -> std::vec::Drain<'_, (RequestId, u64)> {
         self.messages.drain(..)
+    }
+
+    /// When the pings were due that were appended since the last call.
+    pub(crate) fn take_pings(&mut self) -> std::vec::Drain<'_, Nanos> {
+        self.pings.drain(..)
     }
 
     /// The bytes, starts and cuts, to be replaced by those of the encrypted records.

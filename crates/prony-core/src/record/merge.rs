@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::broadcast::Broadcast;
 use super::connections::Connections;
 use super::hist::Hist;
 use super::in_streams::StreamMessages;
 use super::messages::Messages;
 use super::phases::Phases;
+use super::pings::Pings;
 use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
 use super::tls::TlsTally;
@@ -67,6 +69,8 @@ impl Tally {
             http2: optional(StreamCounts::merge),
             messages: optional(Messages::merge),
             stream_messages: optional(StreamMessages::merge),
+            broadcast: optional(Broadcast::merge),
+            pings: optional(Pings::merge),
             tokens: optional(TokenTally::merge),
             without_meter: optional(ResponseLowerBound::merge),
             phases: optional(Phases::merge),

@@ -2,6 +2,7 @@
 //! `docs/terms.md` defines the figures for users.
 
 pub mod bins;
+mod broadcast;
 mod bytes;
 mod clients;
 mod connections;
@@ -14,6 +15,7 @@ mod merge;
 mod messages;
 mod meter;
 mod phases;
+mod pings;
 mod section;
 pub mod series;
 mod sessions;
@@ -31,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use crate::fault::Fault;
 use crate::proto::{Reply, StreamCounts};
 use crate::units::{Nanos, Span};
+pub use broadcast::Broadcast;
 pub use clients::ClientTally;
 pub use connections::Connections;
 use hist::Hist;
@@ -41,6 +44,7 @@ pub use messages::{Messages, Observer};
 use meter::Polls;
 pub use meter::ResponseLowerBound;
 pub use phases::{KernelTimes, MissingTime, Phases};
+pub use pings::Pings;
 use section::Section;
 use series::Series;
 pub use sessions::{KindTally, NameTally, SessionEnd, SessionTally};
@@ -204,6 +208,12 @@ pub struct Tally {
     /// Counters of messages in streams, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_messages: Option<Box<StreamMessages>>,
+    /// The messages of a broadcast, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broadcast: Option<Box<Broadcast>>,
+    /// Pings of WebSocket, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pings: Option<Box<Pings>>,
     /// Replies of language models, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Box<TokenTally>>,
@@ -299,6 +309,8 @@ impl Tally {
             http2: None,
             messages: None,
             stream_messages: None,
+            broadcast: None,
+            pings: None,
             tokens: None,
             without_meter: None,
             phases: None,

@@ -48,6 +48,8 @@ pub enum Stream {
     Masks = 14,
     /// The prompts for language models.
     Prompts = 15,
+    /// The checks in the stamps of broadcasts.
+    Stamps = 16,
 }
 
 /// 64 random bits that depend only on the arguments.

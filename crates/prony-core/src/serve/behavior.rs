@@ -101,6 +101,22 @@ impl Default for ServerBehavior {
     }
 }
 
+/// The purposes of a request's random draws.
+#[derive(Clone, Copy)]
+pub(super) enum Draw {
+    Latency = 0,
+    Latency2 = 1,
+    Status = 2,
+    Reset = 3,
+    Truncate = 4,
+    Rst = 5,
+    Refuse = 6,
+    Count = 7,
+    Lose = 8,
+    Duplicate = 9,
+    Swap = 10,
+}
+
 impl ServerBehavior {
     /// The factor on service times at `t` after the first request.
     pub(super) fn factor(&self, t: Span) -> f64 {

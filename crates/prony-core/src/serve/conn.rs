@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::broadcast::Cast;
 use super::events::Events;
 use super::h2::Session;
 use super::reply::{After, PIECE, Reply, Rest};
@@ -22,6 +23,8 @@ pub(super) struct Conn {
     pub(super) h2: Option<Box<Session>>,
     /// The state of WebSocket, if it speaks that.
     pub(super) ws: Option<Box<Socket>>,
+    /// A delivery of a broadcast that is held back, and the number of its publisher.
+    pub(super) held: Option<Box<(u64, Vec<u8>)>>,
     /// The parser's state, and the incomplete head or line that it left.
     pub(super) reader: Reader,
     pub(super) stash: Vec<u8>,
@@ -85,6 +88,8 @@ pub(super) enum Answer {
     Continue,
     /// These bytes of WebSocket: the reply to a handshake, or a frame.
     Bytes(Vec<u8>, Counted),
+    /// A message of WebSocket, to be sent to all others.
+    Cast(Box<Cast>),
     /// A close of the connection after them.
     Leave,
     /// A reset of the connection.
@@ -99,7 +104,9 @@ impl Answer {
     /// Whether further requests are read after this one.
     pub(super) fn keeps_open(&self) -> bool {
         match self {
-            Self::Plain | Self::Continue | Self::StreamReset | Self::Bytes(..) => true,
+            Self::Plain | Self::Continue | Self::StreamReset | Self::Bytes(..) | Self::Cast(_) => {
+                true
+            }
             Self::Reply(reply) => reply.after == After::Open,
             Self::Events(events) => events.after == After::Open,
             Self::Reset | Self::Close | Self::Leave => false,
@@ -198,7 +205,7 @@ impl Conn {
     pub(super) fn push(&mut self, answer: Answer) -> u64 {
         let is_part = match answer {
             Answer::Bytes(_, counted) => !matches!(counted, Counted::Reply(_)),
-            Answer::Continue | Answer::Leave => true,
+            Answer::Continue | Answer::Leave | Answer::Cast(_) => true,
             _ => false,
         };
         self.outstanding += u32::from(!is_part);
@@ -299,6 +306,11 @@ impl Out {
     /// Count something when all bytes so far are sent.
     pub(super) fn count(&mut self, counted: Counted) {
         self.ends.push_back((self.bytes.len(), counted));
+    }
+
+    /// Whether there is neither something to send nor something to count.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.ends.is_empty() && self.rest.is_none()
     }
 
     pub(super) fn unsent(&self) -> &[u8] {

@@ -8,6 +8,7 @@
 //! With `ServerBehavior::grpc` it answers calls of gRPC too.
 
 mod behavior;
+mod broadcast;
 mod conn;
 mod events;
 mod grpc;
@@ -30,6 +31,7 @@ use std::collections::{BinaryHeap, VecDeque};
 pub use behavior::{
     BehaviorError, Change, CloseAfter, ServerBehavior, Share, Stall, Stalls, StatusMix,
 };
+pub use broadcast::BroadcastFaults;
 pub use events::EventBehavior;
 pub use grpc::DESCRIPTORS;
 pub use latency::Latency;
@@ -42,6 +44,8 @@ use crate::http2::PREFACE;
 use crate::machine::{Action, CloseHow, Machine, Slots, StopRequest};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
+use behavior::Draw;
+use broadcast::Cast;
 use conn::{Answer, Conn, Incoming, Out};
 use reply::{After, Connection, Content, PIECE, Reply};
 use request::{Event, Head, NOT_HTTP, Reader, Refusal, Route};
@@ -83,22 +87,11 @@ pub struct Serve {
     frozen: Vec<ConnId>,
     /// When connections of WebSocket get the next message that is pushed.
     pushes: BinaryHeap<Reverse<(Nanos, ConnId)>>,
+    /// Messages of WebSocket that are to be sent to all others.
+    casts: Vec<Cast>,
     /// Unused buffers, to be reused.
     outs: Vec<Out>,
     stashes: Vec<Vec<u8>>,
-}
-
-/// The purposes of a request's random draws.
-#[derive(Clone, Copy)]
-enum Draw {
-    Latency = 0,
-    Latency2 = 1,
-    Status = 2,
-    Reset = 3,
-    Truncate = 4,
-    Rst = 5,
-    Refuse = 6,
-    Count = 7,
 }
 
 impl Serve {
@@ -123,6 +116,7 @@ impl Serve {
             alarms: BinaryHeap::new(),
             frozen: Vec::new(),
             pushes: BinaryHeap::new(),
+            casts: Vec::new(),
             outs: Vec::new(),
             stashes: Vec::new(),
             behavior,
@@ -583,7 +577,9 @@ impl Machine for Serve {
         now: Nanos,
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
-        self.send(id, now, send)
+        let all = self.send(id, now, send);
+        self.broadcast(now);
+        all
     }
 
     fn deadline(&self) -> Option<Nanos> {

@@ -164,9 +164,16 @@ impl Serve {
                     out.bytes().extend_from_slice(&bytes);
                     out.count(counted);
                 }
+                Some(Answer::Cast(cast)) => self.casts.push(*cast),
                 Some(Answer::Close | Answer::Leave) => c.then = Then::Close,
                 Some(Answer::Reset | Answer::StreamReset) => c.then = Then::Reset,
             }
+        }
+        if out.is_empty() {
+            // Messages for others only.
+            let is_over = c.then != Then::Continue;
+            self.outs.push(out);
+            return is_over;
         }
         c.out = Some(out);
         true

@@ -86,6 +86,12 @@ pub struct Served {
     pub socket_messages_received: u64,
     /// Messages of WebSocket sent.
     pub socket_messages_sent: u64,
+    /// Deliveries of a broadcast that were left out deliberately.
+    pub deliveries_lost: u64,
+    /// Deliveries that were made twice deliberately.
+    pub deliveries_duplicated: u64,
+    /// Deliveries that were made after the next one of their publisher deliberately.
+    pub deliveries_swapped: u64,
     /// The calls that have ended with a status, by its name.
     pub grpc_statuses: BTreeMap<String, u64>,
 }
@@ -148,14 +154,14 @@ impl Served {
 
     /// All fields but the statuses of gRPC. The pattern is exhaustive, so that a new field cannot
     /// be forgotten.
-    fn counters_mut(&mut self) -> ([&mut u64; 34], &mut BTreeMap<u16, u64>) {
+    fn counters_mut(&mut self) -> ([&mut u64; 37], &mut BTreeMap<u16, u64>) {
         counters!(self;
             connections, open, open_max, requests, bad_requests, cut_requests, replies,
             truncated, resets, unanswered, outstanding, continues, idle_closes, bytes_in,
             bytes_out, in_server_max, frozen, h2_connections, h2_requests, streams, cancelled,
             stream_resets, refused, malformed, ignored, goaways, violations, calls,
             messages_received, messages_sent, events, sockets, socket_messages_received,
-            socket_messages_sent
+            socket_messages_sent, deliveries_lost, deliveries_duplicated, deliveries_swapped
         )
     }
 }
@@ -205,6 +211,9 @@ impl fmt::Display for Served {
             line("connections of WebSocket", self.sockets)?;
             line("  messages received", self.socket_messages_received)?;
             line("  messages sent", self.socket_messages_sent)?;
+            line("  deliveries lost", self.deliveries_lost)?;
+            line("  deliveries duplicated", self.deliveries_duplicated)?;
+            line("  deliveries swapped", self.deliveries_swapped)?;
         }
         line("unanswered", self.unanswered)?;
         line("outstanding", self.outstanding)?;

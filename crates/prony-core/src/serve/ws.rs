@@ -7,12 +7,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::behavior::BehaviorError;
+use super::Serve;
+use super::behavior::{BehaviorError, Draw};
+use super::broadcast::{BroadcastFaults, Cast};
 use super::conn::{Answer, Counted};
 use super::latency::Latency;
 use super::request::{Head, Refusal};
 use super::station::Ticket;
-use super::{Draw, Serve};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
 use crate::websocket::{
@@ -21,7 +22,9 @@ use crate::websocket::{
 
 /// What the server does on connections of WebSocket.
 ///
-/// As text: `echo` returns each message, after the service time of a request. `push:50` (per
+/// As text: `echo` returns each message, after the service time of a request. `broadcast` sends it
+/// to all other connections; `broadcast:lose=1%,duplicate=1%,swap=1%` makes mistakes with these
+/// shares of the deliveries. `push:50` (per
 /// second) or `push:exp:20ms` (a distribution of the time between messages, as of [`Latency`])
 /// sends messages that begin with their number, from 1; those of the client are read and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,11 +32,14 @@ use crate::websocket::{
 pub enum SocketBehavior {
     /// Return each message.
     Echo,
+    /// Send each message to all other connections, with these faults.
+    Broadcast(BroadcastFaults),
     /// Send messages, with these times between them.
     Push(Latency),
 }
 
-const FORM: &str = "echo, push:50 (messages per second) or push:exp:20ms";
+const FORM: &str = "echo, broadcast, broadcast:lose=1%,duplicate=1%,swap=1%, push:50 (messages per \
+                    second) or push:exp:20ms";
 
 impl FromStr for SocketBehavior {
     type Err = BehaviorError;
@@ -48,8 +54,11 @@ impl FromStr for SocketBehavior {
         if text == "echo" {
             return Ok(Self::Echo);
         }
+        if let Some(rest) = text.strip_prefix("broadcast") {
+            return BroadcastFaults::parse(rest).map(Self::Broadcast).map_err(fail);
+        }
         let Some(("push", times)) = text.split_once(':') else {
-            return Err(fail("it is neither echo nor push"));
+            return Err(fail("it is none of echo, broadcast and push"));
         };
         let gap = match times.trim_end_matches("/s").parse::<f64>() {
             Ok(rate) if (1e-3..=1e6).contains(&rate) => {
@@ -71,6 +80,7 @@ impl fmt::Display for SocketBehavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Echo => f.write_str("echo"),
+            Self::Broadcast(faults) => write!(f, "broadcast{faults}"),
             Self::Push(gap) => write!(f, "push:{gap}"),
         }
     }
@@ -84,7 +94,7 @@ pub(super) struct Socket {
     message: Vec<u8>,
     kind: Kind,
     /// The number of the handshake's request.
-    number: u64,
+    pub(super) number: u64,
     /// Complete messages.
     received: u64,
     /// Messages that were pushed.
@@ -259,11 +269,17 @@ impl Serve {
         match what {
             Owed::Message => {
                 self.served.socket_messages_received += 1;
-                if self.behavior.ws != Some(SocketBehavior::Echo) {
-                    return;
-                }
                 let opcode = if kind == Kind::Text { Opcode::Text } else { Opcode::Binary };
-                let answer = Answer::Bytes(frame(opcode, message), Counted::Message);
+                let answer = match self.behavior.ws {
+                    Some(SocketBehavior::Echo) => {
+                        Answer::Bytes(frame(opcode, message), Counted::Message)
+                    }
+                    Some(SocketBehavior::Broadcast(_)) => {
+                        let frame = frame(opcode, message);
+                        Answer::Cast(Box::new(Cast { publisher: id, number, k, frame }))
+                    }
+                    _ => return,
+                };
                 let work = self.service_time(number, k, now);
                 let ticket = Ticket { id, entry: self.conns[id.slot as usize].push(answer) };
                 if self.enter(ticket, work, now) {
@@ -280,6 +296,7 @@ impl Serve {
 
     /// Send this close frame after what is owed, then close the connection.
     fn end_socket(&mut self, id: ConnId, frame: Vec<u8>, now: Nanos) {
+        self.deliver_held(id, now);
         self.conns[id.slot as usize].reads = false;
         self.pass(id, Answer::Bytes(frame, Counted::Nothing), now);
         self.pass(id, Answer::Leave, now);
@@ -319,6 +336,16 @@ mod tests {
         assert_eq!(fixed.to_string(), "push:fixed:20ms");
         let random = SocketBehavior::Push(Latency::Exponential(Span::from_millis(20)));
         assert_eq!(parse("push:exp:20ms"), Ok(random));
+        for text in ["broadcast", "broadcast:lose=0.01,duplicate=0.5,swap=1", "broadcast:swap=0.1"]
+        {
+            assert_eq!(parse(text).map(|parsed| parsed.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!(parse("broadcast:lose=1%"), parse("broadcast:lose=0.01"));
+        for bad in
+            ["broadcasts", "broadcast:", "broadcast:lose", "broadcast:lose=2", "broadcast:a=1"]
+        {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
         for bad in ["", "push", "push:", "push:0", "push:none", "push:fixed:0s", "pull:5"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -368,7 +368,9 @@ impl Summary {
             join(&mut main, m);
             workers.push(meter);
         }
-        Self { plan, run, warmup, main: main.unwrap_or_default(), workers }
+        let mut main = main.unwrap_or_default();
+        main.settle();
+        Self { plan, run, warmup, main, workers }
     }
 
     /// The target rate: the mean rate of scheduled arrivals over the measurement, in requests per

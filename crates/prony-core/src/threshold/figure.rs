@@ -36,6 +36,12 @@ pub enum Timed {
     FirstContent,
     /// Between two messages of a reply.
     MessageGap,
+    /// From the intended time of a message of a broadcast to a delivery.
+    Delivery,
+    /// From the first to the last delivery of a message of a broadcast.
+    Spread,
+    /// From the time at which a ping of WebSocket is due to its pong.
+    Ping,
     /// From the intended start of a request to the first output of a language model.
     Ttft,
     /// From the send to the first output.
@@ -143,6 +149,8 @@ pub enum Scalar {
     InputTokens,
     /// The time in which replies could not continue because of our own windows.
     WindowTime,
+    /// The share of the expected deliveries of a broadcast that took place.
+    Reach,
     /// The busiest worker's share of busy time.
     Busy,
     /// Processor time of the meter per request that ended.
@@ -175,7 +183,7 @@ pub enum Unit {
     Share,
 }
 
-const TIMED: [(&str, Timed); 22] = [
+const TIMED: [(&str, Timed); 25] = [
     ("response", Timed::Response),
     ("service", Timed::Service),
     ("first-byte", Timed::FirstByte),
@@ -190,6 +198,9 @@ const TIMED: [(&str, Timed); 22] = [
     ("first-message", Timed::FirstMessage),
     ("first-content", Timed::FirstContent),
     ("message-gap", Timed::MessageGap),
+    ("delivery", Timed::Delivery),
+    ("spread", Timed::Spread),
+    ("ping", Timed::Ping),
     ("ttft", Timed::Ttft),
     ("ttft-service", Timed::TtftService),
     ("itl", Timed::Itl),
@@ -217,7 +228,7 @@ const COUNTED: [(&str, Counted); 7] = [
     ("good", Counted::Good),
 ];
 
-const SCALARS: [(&str, Scalar); 25] = [
+const SCALARS: [(&str, Scalar); 26] = [
     ("rate", Scalar::Rate),
     ("sent-rate", Scalar::SentRate),
     ("session.rate", Scalar::SessionRate),
@@ -241,6 +252,7 @@ const SCALARS: [(&str, Scalar); 25] = [
     ("output-tokens", Scalar::OutputTokens),
     ("input-tokens", Scalar::InputTokens),
     ("window-time", Scalar::WindowTime),
+    ("reach", Scalar::Reach),
     ("busy", Scalar::Busy),
     ("cpu-per-request", Scalar::CpuPerRequest),
 ];
@@ -284,7 +296,7 @@ impl Figure {
                 | Scalar::Goodput,
             ) => Unit::Rate,
             Self::Scalar(Scalar::Throughput) => Unit::ByteRate,
-            Self::Scalar(Scalar::Busy) => Unit::Share,
+            Self::Scalar(Scalar::Busy | Scalar::Reach) => Unit::Share,
             Self::Scalar(
                 Scalar::Requests
                 | Scalar::Sent

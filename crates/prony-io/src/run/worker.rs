@@ -81,6 +81,7 @@ impl Outcome {
                 (_, None) => {}
             }
         }
+        main.settle();
         (warm, main)
     }
 }
@@ -93,6 +94,7 @@ pub fn run(
     control: &Control,
     on_progress: &mut dyn FnMut(&Live),
 ) -> Result<Outcome, SetupError> {
+    let plan = &plan.clone().of_process();
     match plan.exchange {
         None if plan.websocket.is_some() => run_over(plan, options, control, on_progress, &Ws::new),
         None if plan.http.is_http2() => run_over(plan, options, control, on_progress, &Http::new),

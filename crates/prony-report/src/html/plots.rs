@@ -32,6 +32,7 @@ pub(super) fn phases(t: &Tally, id: &str) -> Markup {
     let phases: Vec<Distribution<'_>> = text::kinds(&t.times)
         .into_iter()
         .chain(text::token_kinds(t))
+        .chain(text::websocket_kinds(t))
         .filter(|(name, hist)| !whole.contains(name) && hist.max().is_some_and(|m| m.0 > 0))
         .map(|(name, hist)| Distribution::of(name, hist))
         .collect();

@@ -28,6 +28,7 @@ use page::{Ink, Page};
 pub(crate) use session_kinds::session_kinds;
 pub(super) use table::kinds;
 pub(super) use tokens::kinds as token_kinds;
+pub(super) use websocket::kinds as websocket_kinds;
 
 /// The lines of a screen; a shortened report may have two more. Tables that the user or the plan
 /// asks for do not count.
@@ -224,6 +225,8 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("gRPC", http2::grpc_messages(t)),
         ("messages", if t.tokens.is_some() { Vec::new() } else { in_streams::messages(t) }),
         ("streams", in_streams::streams(t)),
+        ("broadcast", websocket::broadcast(t)),
+        ("pings", websocket::answers(t)),
         ("handshakes", handshakes),
     ];
     facts.into_iter().chain(tokens::facts(summary)).collect()

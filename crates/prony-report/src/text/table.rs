@@ -28,6 +28,7 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
     let rows: Vec<(&str, Figures)> = [response]
         .into_iter()
         .chain(super::tokens::kinds(tally))
+        .chain(super::websocket::kinds(tally))
         .chain(others)
         .chain(lifetime)
         .filter(|(name, hist)| wanted(name) && is_shown(hist))

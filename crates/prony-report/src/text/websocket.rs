@@ -1,6 +1,8 @@
 //! What a load with connections of WebSocket sends.
 
 use prony_core::plan::{MessageArrivals, Plan, PlanSize, WebSocketPlan};
+use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
 
 use crate::units;
 
@@ -17,6 +19,7 @@ pub(super) fn parts(plan: &Plan, spec: &WebSocketPlan, size: &PlanSize) -> Vec<S
     }
     let Some(messages) = plan.messages.as_deref() else {
         parts.push("no messages".to_owned());
+        parts.extend(pings(spec));
         return parts;
     };
     let kind = if spec.binary { "binary messages" } else { "text messages" };
@@ -28,13 +31,66 @@ pub(super) fn parts(plan: &Plan, spec: &WebSocketPlan, size: &PlanSize) -> Vec<S
             MessageArrivals::Poisson => " (Poisson)",
         };
         let rate = units::rate(messages.rate);
-        parts.push(format!("{rate}{random} on each connection"));
+        let each = if spec.broadcast.is_some() { "publisher" } else { "connection" };
+        parts.push(format!("{rate}{random} on each {each}"));
     }
     if let Some(count) = messages.count {
-        parts.push(format!("{} per connection", units::count(count)));
+        let each = if spec.broadcast.is_some() { "publisher" } else { "connection" };
+        parts.push(format!("{} per {each}", units::count(count)));
     }
     if let Some(time) = messages.time {
         parts.push(format!("for {}", units::exact(time)));
+    }
+    parts.extend(pings(spec));
+    if let Some(broadcast) = spec.broadcast.as_deref() {
+        parts.push(units::counted(broadcast.publishers.into(), "publisher", "publishers"));
+    }
+    parts
+}
+
+fn pings(spec: &WebSocketPlan) -> Option<String> {
+    spec.ping_every.map(|every| format!("a ping each {}", units::exact(every)))
+}
+
+/// The times of pings and of a broadcast, with their names; none without them.
+pub(crate) fn kinds(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
+    let of = tally.broadcast.as_deref();
+    let of = of.map(|all| [("delivery", &all.delivery), ("spread", &all.spread)]);
+    let pings = tally.pings.as_deref().map(|pings| ("ping", &pings.time));
+    of.into_iter().flatten().chain(pings)
+}
+
+/// How many pings were sent and answered; empty without any.
+pub(super) fn answers(t: &Tally) -> Vec<String> {
+    let Some(pings) = t.pings.as_deref() else { return Vec::new() };
+    let mut parts = vec![format!("{} sent", units::count(pings.sent))];
+    if pings.answered < pings.sent {
+        let n = units::count(pings.sent - pings.answered);
+        parts.push(format!("{n} without a pong"));
+    }
+    parts
+}
+
+/// What became of the messages of a broadcast; empty without one.
+pub(super) fn broadcast(t: &Tally) -> Vec<String> {
+    let Some(all) = t.broadcast.as_deref() else { return Vec::new() };
+    let mut parts = vec![
+        format!("{} published", units::count(all.published)),
+        units::counted(all.subscribers, "subscriber", "subscribers"),
+    ];
+    if let Some(reach) = all.reach() {
+        let (delivered, expected) = (units::count(all.delivered), units::count(all.expected));
+        parts.push(format!("reach {} ({delivered} of {expected})", units::percent(reach)));
+    }
+    for (n, what) in [
+        (all.published.saturating_sub(all.complete), "did not reach all"),
+        (all.reordered, "out of order"),
+        (all.duplicates, "duplicate"),
+        (all.unstamped, "without a stamp of this run"),
+    ] {
+        if n > 0 {
+            parts.push(format!("{} {what}", units::count(n)));
+        }
     }
     parts
 }

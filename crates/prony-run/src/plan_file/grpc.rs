@@ -172,6 +172,7 @@ pub(super) fn explain_messages(plan: &Plan, out: &mut String) {
         MessageReply::Order => "order",
         MessageReply::None => "none",
         MessageReply::Field => "field",
+        MessageReply::Token => "token",
     };
     line(out, "messages-reply", quoted(reply));
 }

@@ -1,13 +1,15 @@
 //! The table `[websocket]` of a plan file.
 
 use prony_core::plan::{Plan, WebSocketPlan};
+use prony_core::units::Span;
 use toml::de::DeValue;
 
 use super::explain::{array, line, quoted};
 use super::grpc::explain_messages;
 use super::reader::Section;
 use super::request::Requests;
-use crate::websocket::WebSocketDraft;
+use crate::values;
+use crate::websocket::{BroadcastDraft, WebSocketDraft};
 
 const NAMES: &str = "the name of a subprotocol, or a list of them";
 
@@ -30,10 +32,27 @@ impl<'a> Requests<'a> {
         let subprotocols = section.take("subprotocols");
         let subprotocols = subprotocols.and_then(|i| i.texts(&mut self.problems, NAMES));
         let messages = self.messages(&mut section, item.at);
+        let ping = section.take("ping-every");
+        let ping_every =
+            ping.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
+        let broadcast = self.broadcast(&mut section);
         section.finish(&mut self.problems);
         let subprotocols = subprotocols.unwrap_or_default();
         let subprotocols = subprotocols.into_iter().map(Into::into).collect();
-        Some(WebSocketDraft { binary: binary.unwrap_or(false), subprotocols, messages })
+        let binary = binary.unwrap_or(false);
+        Some(WebSocketDraft { binary, subprotocols, messages, ping_every, broadcast })
+    }
+
+    fn broadcast(&mut self, section: &mut Section<'a>) -> BroadcastDraft {
+        let problems = &mut self.problems;
+        let number = section.take("publishers");
+        let number = number.and_then(|i| i.parse(problems, "a number", values::connections));
+        let mut time = |name, values: fn(&str) -> Result<Span, String>| {
+            section.take(name).and_then(|i| i.parse(problems, "a time", values))
+        };
+        let after = time("publish-after", values::span);
+        let wait = time("subscribers-wait", values::positive_span);
+        BroadcastDraft { publishers: number, after, wait }
     }
 }
 
@@ -48,4 +67,12 @@ pub(super) fn explain(plan: &Plan, spec: &WebSocketPlan, out: &mut String) {
         line(out, "subprotocols", array(&names));
     }
     explain_messages(plan, out);
+    if let Some(every) = spec.ping_every {
+        line(out, "ping-every", quoted(&every.to_string()));
+    }
+    if let Some(broadcast) = spec.broadcast.as_deref() {
+        line(out, "publishers", broadcast.publishers);
+        line(out, "publish-after", quoted(&broadcast.after.to_string()));
+        line(out, "subscribers-wait", quoted(&broadcast.wait.to_string()));
+    }
 }

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod bottlenecks;
+mod broadcast;
 mod closing_servers;
 mod comparisons;
 mod confidence;

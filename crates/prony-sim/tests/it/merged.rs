@@ -7,8 +7,8 @@ use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    ClientTally, Connections, Finished, KindTally, Messages, NameTally, Phases, SessionTally,
-    StreamBodies, StreamMessages, Tally, Times, TlsTally, TokenTally,
+    Broadcast, ClientTally, Connections, Finished, KindTally, Messages, NameTally, Phases, Pings,
+    SessionTally, StreamBodies, StreamMessages, Tally, Times, TlsTally, TokenTally,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Share};
@@ -46,8 +46,8 @@ fn note(seen: &mut Seen, t: &Tally) {
         faults, stray, statuses, interim, connects, connected, bytes_sent, bytes_received,
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
-        service_series, connections, tls, http2, messages, stream_messages, tokens, without_meter,
-        phases, sessions, names, kept, clients,
+        service_series, connections, tls, http2, messages, stream_messages, broadcast, pings,
+        tokens, without_meter, phases, sessions, names, kept, clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
@@ -81,6 +81,15 @@ fn note(seen: &mut Seen, t: &Tally) {
                 incomplete,
             });
         }
+    }
+    if let Some(pings) = t.pings.as_deref() {
+        note!(seen, Pings, pings, { sent, answered, time });
+    }
+    if let Some(broadcast) = t.broadcast.as_deref() {
+        note!(seen, Broadcast, broadcast, {
+            subscribers, published, expected, delivered, complete, reordered, duplicates, unstamped,
+            delivery, spread, log,
+        });
     }
     if let Some(tokens) = t.tokens.as_deref() {
         note!(seen, TokenTally, tokens, {
@@ -160,6 +169,27 @@ fn messages(seen: &mut Seen) {
     }
 }
 
+/// Pings, and broadcasts by a server that makes mistakes. What shares know together is known once they are
+/// merged; it is saved then.
+fn broadcasts(seen: &mut Seen) {
+    for seed in 0..4 {
+        let _case = Seed(seed);
+        let outcome = crate::websocket::with_pings(seed);
+        note_all(&outcome, seen);
+        assert_merges(&outcome);
+        let (outcome, _) = crate::broadcast::with_mistakes(seed, 3);
+        note_all(&outcome, seen);
+        let all = outcome.main();
+        note(seen, &all);
+        let (mut twice, one) = (saved(&all), all.broadcast.clone().expect("a broadcast"));
+        twice.merge(&saved(&all));
+        twice.settle();
+        let two = twice.broadcast.expect("a broadcast");
+        assert_eq!((two.expected, two.published), (2 * one.expected, 2 * one.published));
+        assert_eq!((two.reach(), two.spread.count()), (one.reach(), 2 * one.spread.count()));
+    }
+}
+
 /// Runs with streams in the bodies of replies.
 fn bodies(seen: &mut Seen) {
     for seed in 0..80 {
@@ -180,6 +210,7 @@ fn bodies(seen: &mut Seen) {
 /// Runs over HTTP/2.
 fn streams(seen: &mut Seen) {
     messages(seen);
+    broadcasts(seen);
     bodies(seen);
     for seed in 0..40 {
         let _case = Seed(seed);
@@ -201,7 +232,8 @@ fn streams(seen: &mut Seen) {
 /// frames and no abrupt GOAWAY, complete every event, and end replies of a model by stop or length
 /// with some output; the other counts need a network that
 /// loses and duplicates datagrams.
-const ELSEWHERE: [&str; 22] = [
+const ELSEWHERE: [&str; 23] = [
+    "Broadcast.unstamped",
     "TokenTally.empty",
     "Finished.tool",
     "Finished.filter",
@@ -293,6 +325,7 @@ fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
     let finished =
         Finished { tool: n, filter: n + 1, other: n + 2, none: n + 3, ..Finished::default() };
     t.tokens = Some(Box::new(TokenTally { empty: n, finished, ..TokenTally::default() }));
+    t.broadcast = Some(Box::new(Broadcast { unstamped: n, ..Broadcast::default() }));
     t.stream_messages = Some(Box::new(StreamMessages {
         sent: n,
         awaited: n + 1,
@@ -344,6 +377,7 @@ fn assert_messages(all: &Tally) {
         incomplete: n + 14,
     };
     assert_eq!(bodies.as_deref(), Some(&twice(7)));
+    assert_eq!(all.broadcast.as_ref().map(|all| all.unstamped), Some(7));
     let TokenTally { empty, finished, .. } = *all.tokens.clone().expect("tokens");
     let Finished { tool, filter, other, none, .. } = finished;
     assert_eq!([empty, tool, filter, other, none], [7, 7, 9, 11, 13]);

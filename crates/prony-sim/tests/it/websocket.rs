@@ -10,9 +10,9 @@ use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior, Stall, Stalls};
 use prony_core::units::Span;
 use prony_sim::link::Link;
-use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
+use prony_sim::{Outcome, load};
 
 use crate::faults::random_setup;
 use crate::plans::{Seed, assert_invariants, closed, ms, open};
@@ -163,6 +163,87 @@ fn pushed_messages_are_read_as_a_stream() {
     let counts = t.stream_messages.as_deref().expect("messages");
     assert_eq!((t.replies, t.failed, counts.received), (20, 0, 20 * 50), "{:?}", t.faults);
     assert_eq!(t.times.service.max(), Some(ms(1_010)));
+}
+
+fn with_ping(plan: Plan, every: Span) -> Plan {
+    let spec = WebSocketPlan { ping_every: Some(every), ..WebSocketPlan::default() };
+    Plan { websocket: Some(Box::new(spec)), ..plan }
+}
+
+/// A ping each 100 ms on connections that are open for 990 ms and the round trips of their last
+/// message and of their close; a round trip takes 1 ms. In a freeze, pings wait for its end.
+#[test]
+fn pongs_arrive_at_a_known_time() {
+    let link = || Link::with_latency(Span::from_micros(500));
+    let plan = websocket(open(10.0, Arrivals::Fixed, 20), Some(schedule(100.0, 100)), None);
+    let plan = with_ping(plan, ms(100));
+    let (t, _) = run(&plan, link(), echo(Latency::None));
+    let pings = t.pings.as_deref().expect("pings");
+    assert_eq!((t.replies, pings.sent, pings.answered), (20, 180, 180));
+    assert_eq!((pings.time.min(), pings.time.max()), (Some(ms(1)), Some(ms(1))));
+    let (from, freeze) = (ms(205), ms(300));
+    let stalls = Stalls(vec![Stall::Once { length: freeze, at: from }]);
+    let plan = websocket(open(1.0, Arrivals::Fixed, 1), Some(schedule(100.0, 100)), None);
+    let plan = with_ping(plan, ms(100));
+    let (t, _) = run(&plan, link(), ServerBehavior { stalls, ..echo(Latency::None) });
+    let pings = t.pings.as_deref().expect("pings");
+    assert_eq!((pings.sent, pings.answered), (9, 9));
+    // The handshake arrives after 1.5 ms, so the freeze is from 206.5 to 506.5 ms. The pongs to the
+    // pings that are due after 302, 402 and 502 ms arrive after 507 ms.
+    assert_eq!(pings.time.sum_ns(), (205 + 105 + 5 + 6) * 1_000_000);
+}
+
+/// Replies that are matched by their stamps, whatever their order: the same latencies as by order,
+/// where a server answers in order, and the right ones where it does not.
+#[test]
+fn replies_are_matched_by_their_stamps() {
+    let by = |reply| MessagePlan { reply, ..schedule(200.0, 50) };
+    let tallies = [MessageReply::Order, MessageReply::Token].map(|reply| {
+        let plan = websocket(open(10.0, Arrivals::Fixed, 20), Some(by(reply)), None);
+        let link = Link::with_latency(Span::from_micros(500));
+        let (t, served) = run(&plan, link, echo(Latency::Exponential(ms(2))));
+        assert_eq!((t.replies, t.failed, served.socket_messages_sent), (20, 0, 1_000));
+        t
+    });
+    let [order, token] = &tallies;
+    assert_eq!(order.times.message, token.times.message);
+    assert_eq!(order.times.message_service, token.times.message_service);
+    let counts = |t: &Tally| {
+        let counts = t.stream_messages.as_deref().expect("messages");
+        (counts.awaited, counts.answered, counts.received, counts.unmatched)
+    };
+    assert_eq!(counts(token), (1_000, 1_000, 1_000, 0));
+    assert_eq!(counts(order), counts(token));
+}
+
+/// Runs with pings over links that split everything.
+pub(crate) fn with_pings(seed: u64) -> Outcome {
+    let mut rng = Rng::new(seed, 152);
+    let plan = Plan { seed, timeout: Span::from_secs(6_000), ..random_plan(&mut rng) };
+    let plan = with_ping(plan, ms(rng.between(1, 50)));
+    let mut setup = Setup::new(Link::rough(&mut rng), seed);
+    setup.link.window = setup.link.window.map(|w| w.max(4_096));
+    setup.link.rate = None;
+    let mut serve = Serve::new(echo(Latency::Exponential(ms(1))), seed);
+    let shares = plan.shards_max().min(2);
+    let outcome = load(&plan, shares, &setup, &mut [&mut serve]);
+    assert_invariants(&outcome, "pings");
+    outcome
+}
+
+/// However bytes are split: every ping has its pong.
+#[test]
+fn every_ping_is_answered() {
+    let mut sent = 0;
+    for seed in 0..60 {
+        let _case = Seed(seed);
+        let t = with_pings(seed).main();
+        assert_eq!((t.failed, t.unfinished), (0, 0), "{:?}", t.faults);
+        let Some(pings) = t.pings.as_deref() else { continue };
+        assert_eq!((pings.sent, pings.time.count()), (pings.answered, pings.answered));
+        sent += pings.sent;
+    }
+    assert!(sent > 1_000, "{sent}");
 }
 
 fn random_plan(rng: &mut Rng) -> Plan {

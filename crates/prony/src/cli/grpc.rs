@@ -81,7 +81,8 @@ pub struct GrpcArgs {
     /// How replies are matched with messages: order, none, or the name of a field [default: order]
     ///
     /// REQUEST:REPLY names different fields in both. Methods with one reply have none by default.
-    /// WebSocket has no fields.
+    /// WebSocket has no fields, but token: the reply has the stamp that prony puts into its
+    /// message, at {{stamp}} or before it.
     #[arg(long, value_name = "HOW", help_heading = MESSAGES, requires = "messages")]
     pub messages_reply: Option<String>,
     /// Statuses of gRPC that count as success [default: OK]

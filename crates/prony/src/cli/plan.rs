@@ -70,7 +70,8 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         false => None,
     };
     if WebSocketArgs::is_asked(&args.urls) {
-        args.websocket.prepare(&mut planned.plan, args.grpc.messages())?;
+        let has_end = args.requests.is_some() || args.duration.is_some();
+        args.websocket.prepare(&mut planned.plan, args.grpc.messages(), has_end)?;
     }
     let of_prompts = args.llm.prepare(&mut planned.plan, trace.as_deref(), args)?;
     planned.plan.check().map_err(Error::Plan)?;

@@ -50,10 +50,12 @@ pub struct ServeArgs {
     /// like those (docs/target-server.md), with tokens=N in each event.
     #[arg(long, value_name = "STREAM", help_heading = BEHAVIOR)]
     pub sse: Option<EventBehavior>,
-    /// Answer WebSocket: echo, push:50 (messages per second) or push:exp:20ms
+    /// Answer WebSocket: echo, broadcast, push:50 (messages per second) or push:exp:20ms
     ///
-    /// echo returns each message, after the service time of --latency. push sends messages of
-    /// --size bytes, with these times between them. Without --ws, handshakes are usual requests.
+    /// echo returns each message, after the service time of --latency; broadcast sends it to all
+    /// other connections (broadcast:lose=1%,duplicate=1%,swap=1% makes mistakes). push sends
+    /// messages of --size bytes, with these times between them. Without --ws, handshakes are usual
+    /// requests.
     #[arg(long, value_name = "WHAT", help_heading = BEHAVIOR)]
     pub ws: Option<SocketBehavior>,
     /// Freeze the server: 1s@10s (for 1 s every 10 s), 2s@+4s (once, after 4 s)

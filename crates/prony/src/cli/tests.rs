@@ -188,6 +188,18 @@ fn rejects_what_websocket_cannot_do() {
         "ws://h/ -p 2",
         "ws://h/ --expect OK",
         "ws://h/ --requests-per-connection 5",
+        "http://h/ --ping-every 1s",
+        "ws://h/ -b x --messages 10/s --messages-reply token --stream messages",
+        "http://h/ -b x --publishers 2",
+        "ws://h/ -b x --publishers 2",
+        "ws://h/ -b x --publish-after 2s",
+        "ws://h/ -b x --messages 10/s --publishers 2",
+        "ws://h/ -b x --messages 10/s --messages-count 5 --publishers 50",
+        "ws://h/ -b x --messages 10/s --messages-count 5 --publishers 2 -d 10s",
+        "ws://h/ -b x --messages 10/s --messages-count 5 --publishers 2 -r 10",
+        "ws://h/ -b x --messages 10/s --messages-count 5 --publishers 2 --warmup 5s",
+        "ws://h/ -b x --messages 10/s --messages-time 28s --publishers 2",
+        "ws://h/ -b x --messages 10/s --messages-count 5 --publishers 2 --messages-reply order",
     ];
     let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
     check(&lines, sentence, expect_file!["tests/refused_websocket.txt"]);

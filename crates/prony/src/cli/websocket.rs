@@ -1,13 +1,14 @@
 //! Options of WebSocket.
 
 use clap::Args;
-use prony_core::plan::Plan;
+use prony_core::plan::{Load, Plan, Stop};
 use prony_core::target::{Url, UrlKind};
+use prony_core::units::Span;
 use prony_run::error::Error;
 use prony_run::grpc::MessagesDraft;
-use prony_run::websocket::{WebSocketDraft, prepare};
+use prony_run::websocket::{BroadcastDraft, WebSocketDraft, prepare};
 
-use super::WEBSOCKET;
+use super::{WEBSOCKET, values};
 
 /// Options of WebSocket.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -21,6 +22,34 @@ pub struct WebSocketArgs {
     /// Offer this subprotocol of WebSocket, may be repeated
     #[arg(long, value_name = "NAME", help_heading = WEBSOCKET)]
     pub subprotocol: Vec<String>,
+    /// Send a ping on each connection of WebSocket each T, and measure the time to its pong
+    ///
+    /// The first one is due T after the connection has opened.
+    #[arg(long, value_name = "T", help_heading = WEBSOCKET, value_parser = values::positive_span)]
+    pub ping_every: Option<Span>,
+    /// Let the first N connections send the messages, and all others receive them
+    ///
+    /// Measures a server that passes each message to all other connections: delivery times, spread
+    /// and reach (docs/streams.md). -n is -c by default: each connection is opened once.
+    #[arg(
+        long, value_name = "N", help_heading = WEBSOCKET, requires = "messages",
+        value_parser = values::connections,
+    )]
+    pub publishers: Option<u32>,
+    /// When publishers start: when subscribers are there [default: 1s]
+    #[arg(
+        long, value_name = "T", help_heading = WEBSOCKET, requires = "publishers",
+        value_parser = values::span,
+    )]
+    pub publish_after: Option<Span>,
+    /// How long subscribers stay after the last message is due [default: 2s]
+    ///
+    /// In the second half of this time they await no new messages, only deliveries.
+    #[arg(
+        long, value_name = "T", help_heading = WEBSOCKET, requires = "publishers",
+        value_parser = values::positive_span,
+    )]
+    pub subscribers_wait: Option<Span>,
 }
 
 impl WebSocketArgs {
@@ -52,7 +81,12 @@ impl WebSocketArgs {
 
     /// Refuses options of WebSocket without a URL of it, and options that it does not have.
     pub(crate) fn check(&self, is_asked: bool, has_method: bool) -> Result<(), Error> {
-        let given = [(self.binary, "--binary"), (!self.subprotocol.is_empty(), "--subprotocol")];
+        let given = [
+            (self.binary, "--binary"),
+            (!self.subprotocol.is_empty(), "--subprotocol"),
+            (self.ping_every.is_some(), "--ping-every"),
+            (self.publishers.is_some(), "--publishers"),
+        ];
         match given.into_iter().find(|(is_given, _)| *is_given && !is_asked) {
             Some((_, option)) => {
                 Err(Error::Needs(option, "a ws:// URL", "it is an option of WebSocket"))
@@ -65,12 +99,30 @@ impl WebSocketArgs {
         }
     }
 
-    /// Turns the requests of a plan into connections of WebSocket.
+    /// Turns the requests of a plan into connections of WebSocket. `has_end`: the user has given a
+    /// number of requests, or a duration.
     ///
     /// # Errors
     /// What WebSocket cannot do.
-    pub(crate) fn prepare(&self, plan: &mut Plan, messages: MessagesDraft) -> Result<(), Error> {
+    pub(crate) fn prepare(
+        &self,
+        plan: &mut Plan,
+        messages: MessagesDraft,
+        has_end: bool,
+    ) -> Result<(), Error> {
+        if let (Some(_), Load::Closed { connections, .. }, false) =
+            (self.publishers, &plan.load, has_end)
+        {
+            plan.stop = Stop { requests: Some((*connections).into()), ..Stop::default() };
+        }
         let (binary, subprotocols) = (self.binary, self.subprotocol.clone());
-        prepare(plan, WebSocketDraft { binary, subprotocols, messages }).map_err(Error::Argument)
+        let broadcast = BroadcastDraft {
+            publishers: self.publishers,
+            after: self.publish_after,
+            wait: self.subscribers_wait,
+        };
+        let ping_every = self.ping_every;
+        let draft = WebSocketDraft { binary, subprotocols, messages, ping_every, broadcast };
+        prepare(plan, draft).map_err(Error::Argument)
     }
 }

@@ -5,6 +5,7 @@ mod addresses;
 mod aggregators;
 mod arrivals;
 mod beside;
+mod broadcast;
 mod build_server;
 mod capacity;
 #[path = "../shared/closer.rs"]

@@ -159,7 +159,7 @@ fn a_simulated_load_ends_early_too() {
 }
 
 /// The figures that docs/terms.md defines, and the names of thresholds for them.
-const FIGURES: [(&str, &[&str]); 52] = [
+const FIGURES: [(&str, &[&str]); 55] = [
     // Times
     ("response", &["p50", "response.p99"]),
     ("service", &["service.p99"]),
@@ -176,6 +176,10 @@ const FIGURES: [(&str, &[&str]); 52] = [
     ("first message", &[]),
     ("first content", &[]),
     ("message gap", &[]),
+    // Only WebSocket has them.
+    ("delivery", &[]),
+    ("spread", &[]),
+    ("ping", &[]),
     ("connect", &["connect.p99"]),
     ("handshake", &[]), // there is none without TLS: handshake.p99
     // Only HTTP/2 has them: streams, streams-max, window-time.

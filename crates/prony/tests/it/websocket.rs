@@ -73,6 +73,30 @@ fn reads_what_a_server_pushes() {
     assert_eq!((served(&counters, "sockets"), served(&counters, "violations")), (30, 0));
 }
 
+/// Pings have pongs, and replies their messages by the stamps in them, with templates, too.
+#[test]
+fn measures_pings_and_matches_replies_by_their_stamps() {
+    let _alone = alone();
+    let server = Serve::start(&["--ws", "echo", "--latency", "uniform:1ms:3ms"]);
+    let url = ws(&server.url("/"));
+    let load = ["-n", "6", "-c", "3", "--messages", "100/s", "--messages-count", "51"];
+    let more =
+        ["--ping-every", "100ms", "--messages-reply", "token", "-b", "{\"id\":\"{{stamp}}\"}"];
+    let report = measure(&[&load[..], &more, &["--threshold", "ping.max < 10s", &url]].concat());
+    report.check_sums();
+    assert_eq!((report.status(1000), report.count("failed")), (6, 0));
+    let names = ["sent", "awaited", "answered", "received", "unmatched"];
+    assert_eq!(names.map(|name| count(tally(&report), name)), [306, 306, 306, 306, 0]);
+    assert!(report.ms("message", "min") >= 1.0);
+    // Messages are due over 500 ms.
+    let pings = &report.0["measurement"]["tally"]["pings"];
+    let (sent, answered) = (count(pings, "sent"), count(pings, "answered"));
+    assert!(sent >= 24 && answered == sent, "{sent} {answered}");
+    assert!(report.ms("ping", "max") > 0.0);
+    let counters = server.stop();
+    assert_eq!(served(&counters, "violations"), 0);
+}
+
 /// A server without WebSocket replies as HTTP does.
 #[test]
 fn other_statuses_are_failures_that_can_be_expected() {
@@ -149,8 +173,16 @@ async def app(ws):
 
 async def talk(ws):
     kind, messages = ws.request.path, 0
+    held = []
     async for message in ws:
         messages += 1
+        if kind == '/backwards':
+            held.append(message)
+            if len(held) == 5:
+                for message in reversed(held):
+                    await ws.send('{\"reply\":\"' + message + '\"}')
+                held = []
+            continue
         print('message', type(message).__name__, len(message), file=log)
         if kind == '/fragments':
             await ws.send([message[:1], message[1:]])
@@ -205,6 +237,12 @@ fn counters_agree_with_a_server_in_python() {
     assert_eq!((report.status(4001), report.errors("unexpected-status")), (20, 20));
     ended("close 4001", 20);
     ended("close ", 68);
+    // The fifth of five messages is answered first: the first one has waited 40 ms.
+    let backwards = ["-b", "{{stamp}}", "--messages-reply", "token", &url("/backwards")];
+    let report = measure(&[&load[..], &backwards].concat());
+    assert_eq!((report.status(1000), count(tally(&report), "answered")), (20, 200));
+    assert!(report.ms("message", "p90") >= 30.0, "{:#}", report.0["measurement"]["times"]);
+    assert!(report.ms("message", "min") < 30.0);
     let push = ["-n", "6", "-b", "hello", "--stream", "messages", "--stream-events", "5"];
     let report = measure(&[&chat[..], &push, &[&url("/push")]].concat());
     assert_eq!((report.status(1000), count(tally(&report), "received")), (6, 30));

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan,
-    MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think, TokenDialect, TokenPlan,
-    WebSocketPlan,
+    BroadcastPlan, Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart,
+    MessagePlan, MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think, TokenDialect,
+    TokenPlan, WebSocketPlan,
 };
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
-use prony_core::record::{FirstHandshake, StreamMessages, Times, TokenTally};
+use prony_core::record::{Broadcast, FirstHandshake, Pings, StreamMessages, Times, TokenTally};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
@@ -234,8 +234,21 @@ fn over_http2() -> [Summary; 3] {
         time: Some(Span::from_secs(1)),
         reply: MessageReply::Field,
     }));
-    run.plan.websocket =
-        Some(Box::new(WebSocketPlan { binary: true, subprotocols: vec!["chat".into()] }));
+    let (after, wait) = (Span::ZERO, Span(9));
+    let broadcast = BroadcastPlan { publishers: 3, after, wait, process: 0 };
+    run.plan.websocket = Some(Box::new(WebSocketPlan {
+        binary: true,
+        subprotocols: vec!["chat".into()],
+        ping_every: Some(Span(5)),
+        broadcast: Some(Box::new(broadcast)),
+    }));
+    let mut pings = Pings { sent: 3, answered: 1, ..Pings::default() };
+    pings.time.record(Span(1_000));
+    run.main.pings = Some(Box::new(pings));
+    let mut broadcast = Broadcast { expected: 7, delivered: 5, ..Broadcast::default() };
+    broadcast.delivery.record(Span(1_000));
+    broadcast.spread.record(Span(1_000));
+    run.main.broadcast = Some(Box::new(broadcast));
     let slo = TokenPlan::parse_slo("ttft < 300ms, itl < 50ms").expect("limits");
     run.plan.stream = Some(Box::new(StreamPlan {
         format: StreamFormat::Sse,

@@ -1,8 +1,9 @@
 //! The messages in the streams of exchanges: their schedules, and what was sent and received.
 
 use super::NONE;
+use super::broadcast::Broadcasting;
 use super::streams::{Reading, StreamBody};
-use crate::messages::{Due, Ledger, Times, Written};
+use crate::messages::{Due, Ledger, Subscription, Times, Written};
 use crate::plan::{CallSpec, MessagePlan, MessageReply, Plan};
 use crate::record::Recorder;
 use crate::units::{Nanos, RequestId};
@@ -19,6 +20,10 @@ pub(in crate::engine) struct Messages {
     /// How many streams with a schedule were started.
     started: u64,
     shard: (u64, u64),
+    /// The intended times of the messages that became due last, if messages are stamped.
+    pub(super) stamped: Option<Vec<Nanos>>,
+    /// The broadcast, if the plan is one.
+    pub(super) broadcast: Option<Box<Broadcasting>>,
 }
 
 /// What matters of a call.
@@ -45,6 +50,8 @@ pub(super) struct Stream {
     pub(super) ledger: Ledger,
     /// What was read of its body, if bodies are read as streams.
     pub(super) body: Option<Box<StreamBody>>,
+    /// What it has received of a broadcast.
+    pub(super) subscription: Option<Box<Subscription>>,
 }
 
 /// What a connection is to send.
@@ -68,7 +75,8 @@ impl Messages {
         let streams = |call: &CallSpec| call.grpc.as_deref().is_some_and(|call| call.streams);
         let reading = plan.stream.as_deref().map(|plan| Box::new(Reading::new(plan)));
         let is_grpc = calls.iter().any(|call| call.is_paced) || plan.calls.iter().any(streams);
-        let wanted = reading.is_some() || is_grpc;
+        let pings = plan.websocket.as_deref().is_some_and(|spec| spec.ping_every.is_some());
+        let wanted = reading.is_some() || is_grpc || pings;
         wanted.then(|| {
             Box::new(Self {
                 plan: plan.messages.clone(),
@@ -78,6 +86,8 @@ impl Messages {
                 reading,
                 started: 0,
                 shard: (plan.shard.index.into(), plan.shard.of.into()),
+                stamped: (plan.broadcast().is_some() || plan.matches_by_token()).then(Vec::new),
+                broadcast: Broadcasting::new(plan).map(Box::new),
             })
         })
     }
@@ -95,7 +105,14 @@ impl Messages {
         let times = self.plan.as_deref().filter(|_| known.is_paced).map(|plan| {
             let number = self.started * self.shard.1 + self.shard.0;
             self.started += 1;
-            Times::new(plan, self.seed, intended, number, known.messages)
+            let start = match self.broadcast.as_deref() {
+                None => intended,
+                Some(broadcast) => match broadcast.starts(number, intended) {
+                    Ok(start) => start,
+                    Err(end) => return Times::silent(end),
+                },
+            };
+            Times::new(plan, self.seed, start, number, known.messages)
         });
         let stream = self.stream(id.slot);
         (stream.id, stream.conn, stream.intended, stream.call) = (id, conn, intended, call);
@@ -106,8 +123,8 @@ impl Messages {
 
     /// The exchange of the stream in this slot, if one of its messages is due.
     pub(in crate::engine) fn waiting(&self, slot: u32, now: Nanos) -> Option<RequestId> {
-        let (plan, stream) = (self.plan.as_deref()?, self.streams.get(slot as usize)?);
-        let next = stream.times.as_ref().and_then(|times| times.next(plan));
+        let stream = self.streams.get(slot as usize)?;
+        let next = stream.times.as_ref().and_then(Times::next);
         next.is_some_and(|at| at <= now).then_some(stream.id)
     }
 
@@ -117,17 +134,24 @@ impl Messages {
         let stream = self.streams.get_mut(slot as usize)?;
         let times = stream.times.as_mut()?;
         let (mut messages, mut ends) = (0, false);
+        let mut stamped = self.stamped.as_mut();
+        if let Some(stamped) = &mut stamped {
+            stamped.clear();
+        }
         while let Some(due) = times.take(plan, self.seed, now) {
             match due {
                 Due::Message { at, is_last } => {
                     stream.ledger.due(at);
+                    if let Some(stamped) = &mut stamped {
+                        stamped.push(at);
+                    }
                     messages += 1;
                     ends |= is_last;
                 }
                 Due::End => ends = true,
             }
         }
-        let next = times.next(plan);
+        let next = times.next();
         Some(ToSend { conn: stream.conn, id: stream.id, messages, ends, next })
     }
 
@@ -139,6 +163,9 @@ impl Messages {
         now: Nanos,
         recorder: &mut Recorder,
     ) {
+        if self.broadcast.is_some() {
+            recorder.published((token >> 32) as u32, now);
+        }
         let Some((stream, awaits)) = self.of(id) else { return };
         if let Some(Written { intended, lag }) = stream.ledger.written(now, token, awaits) {
             recorder.message_sent(intended, lag, awaits);
@@ -183,6 +210,7 @@ impl Messages {
                 times: None,
                 ledger: Ledger::default(),
                 body: None,
+                subscription: None,
             });
         }
         &mut self.streams[slot as usize]
@@ -203,7 +231,7 @@ impl Call {
         let matches = schedule.is_some_and(|messages| match messages.reply {
             MessageReply::Usual => streams,
             MessageReply::Order => true,
-            MessageReply::None => false,
+            MessageReply::None | MessageReply::Token => false,
             MessageReply::Field => has_token,
         });
         Self { is_paced: schedule.is_some(), matches, messages: spec.message_count() }

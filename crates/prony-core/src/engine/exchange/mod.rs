@@ -1,6 +1,7 @@
 //! The exchanges that have started and not ended, in one slab; the checks of replies, and what
 //! sessions extract from them. Knows nothing of sockets.
 
+mod broadcast;
 mod content;
 mod directed;
 pub(super) mod dynamic;

@@ -147,6 +147,7 @@ impl Messages {
         now: Nanos,
         recorder: &mut Recorder,
     ) {
+        self.unsubscribed(id, now, recorder);
         let mut is_incomplete = false;
         self.take(id, now, recorder, |reader, rules, each| {
             match reader.end(rules) {
@@ -174,7 +175,13 @@ impl Messages {
     }
 
     /// The request has failed without a complete reply.
-    pub(in crate::engine) fn stream_failed(&mut self, id: RequestId, recorder: &mut Recorder) {
+    pub(in crate::engine) fn stream_failed(
+        &mut self,
+        id: RequestId,
+        now: Nanos,
+        recorder: &mut Recorder,
+    ) {
+        self.unsubscribed(id, now, recorder);
         let Some((stream, _)) = self.open(id) else { return };
         let Some(body) = stream.body.as_deref_mut() else { return };
         body.is_open = false;

@@ -16,15 +16,23 @@ pub(super) fn start_messages<P: Carrier>(
 ) {
     let exchange = &exchanges[id];
     let of_call = (exchange.call(), exchange.intended());
-    let messages = exchanges.messages.as_deref_mut();
-    if let Some(due) = messages.and_then(|messages| messages.start(id, slot, of_call, now)) {
-        give(due, carrier, conn, agenda);
+    let Some(messages) = exchanges.messages.as_deref_mut() else { return };
+    if let Some(due) = messages.start(id, slot, of_call, now) {
+        give((due, messages.due_times()), carrier, conn, agenda);
     }
 }
 
 /// Give the messages that are due to the carrier, and set the time of the next.
-fn give<P: Carrier>(due: ToSend, carrier: &mut P, conn: &mut P::Conn, agenda: &mut Agenda) {
+fn give<P: Carrier>(
+    (due, times): (ToSend, &[Nanos]),
+    carrier: &mut P,
+    conn: &mut P::Conn,
+    agenda: &mut Agenda,
+) {
     if due.messages > 0 || due.ends {
+        if !times.is_empty() {
+            carrier.messages_due(conn, times);
+        }
         carrier.send_messages(conn, due.id, due.messages, due.ends);
     }
     if let Some(at) = due.next {
@@ -42,10 +50,10 @@ impl<P: Carrier> Engine<P> {
         if !self.exchanges.get(id).is_some_and(|exchange| exchange.is_submitted()) {
             return;
         }
-        let messages = self.exchanges.messages.as_deref_mut();
-        let Some(due) = messages.and_then(|messages| messages.due(slot, now)) else { return };
+        let Some(messages) = self.exchanges.messages.as_deref_mut() else { return };
+        let Some(due) = messages.due(slot, now) else { return };
         let conn = &mut self.links[due.conn].carrier;
-        give(due, &mut self.carrier, conn, &mut self.agenda);
+        give((due, messages.due_times()), &mut self.carrier, conn, &mut self.agenda);
         self.transmit(due.conn);
     }
 

@@ -341,6 +341,7 @@ impl<P: Carrier> Engine<P> {
             for (id, token) in self.out.take_messages() {
                 messages.written(id, token, now, &mut self.recorder);
             }
+            self.out.take_pings().for_each(|due| self.recorder.ping_sent(due));
         }
     }
 

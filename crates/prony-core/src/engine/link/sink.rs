@@ -9,6 +9,7 @@ use crate::engine::exchange::expect::Calls;
 use crate::engine::exchange::outcome::Outcome;
 use crate::engine::exchange::{After, Exchange, Exchanges};
 use crate::fault::Fault;
+use crate::messages::Stamp;
 use crate::proto::{self, Anomaly, Reply};
 use crate::record::{Recorder, Stamps};
 use crate::units::{ConnId, Nanos, RequestId, Span};
@@ -194,6 +195,22 @@ impl proto::Sink for Sink<'_> {
     fn message(&mut self, id: RequestId, token: u64) {
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             messages.arrived(id, token, self.now, self.recorder);
+        }
+    }
+
+    fn ping_answered(&mut self, due: Nanos) {
+        self.recorder.ping_answered(due, self.now);
+    }
+
+    fn subscribed(&mut self, id: RequestId) {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.subscribed(id, self.now);
+        }
+    }
+
+    fn delivered(&mut self, id: RequestId, stamp: Option<Stamp>) {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.delivered(id, stamp, self.now, self.recorder);
         }
     }
 

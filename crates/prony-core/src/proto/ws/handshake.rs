@@ -1,8 +1,9 @@
 //! Looks at the reply to a handshake while HTTP/1.1 reads it.
 
 use crate::fault::Fault;
+use crate::messages::Stamp;
 use crate::proto::{Anomaly, Reply, Sink};
-use crate::units::RequestId;
+use crate::units::{Nanos, RequestId};
 use crate::websocket::ReplyFields;
 
 /// Passes everything on to the engine's sink, but a reply with the status 101.
@@ -65,6 +66,18 @@ impl<S: Sink> Sink for Watch<'_, S> {
 
     fn message(&mut self, id: RequestId, token: u64) {
         self.sink.message(id, token);
+    }
+
+    fn ping_answered(&mut self, due: Nanos) {
+        self.sink.ping_answered(due);
+    }
+
+    fn subscribed(&mut self, id: RequestId) {
+        self.sink.subscribed(id);
+    }
+
+    fn delivered(&mut self, id: RequestId, stamp: Option<Stamp>) {
+        self.sink.delivered(id, stamp);
     }
 
     fn done(&mut self, id: RequestId, reply: &Reply) {

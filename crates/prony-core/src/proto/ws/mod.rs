@@ -3,6 +3,8 @@
 //! status 101 is an exchange of HTTP.
 
 mod handshake;
+mod pings;
+mod stamps;
 #[cfg(test)]
 mod tests;
 
@@ -12,11 +14,13 @@ use crate::proto::h1::{self, H1};
 use crate::proto::{Call, Carrier, Out, Reply, Sink};
 use crate::rng::{self, Stream};
 use crate::script::Filled;
-use crate::units::{Nanos, RequestId};
+use crate::units::{Nanos, RequestId, Span};
 use crate::websocket::{
     CloseCode, Event, Frame, MESSAGE_MAX, Opcode, Reader, ReplyFields, Role, Violation, key_of,
 };
 use handshake::Watch;
+use pings::Pings;
+use stamps::{Part, Stamping};
 
 /// The carrier of one worker.
 #[derive(Debug)]
@@ -38,6 +42,9 @@ pub struct Ws {
     shard: (u64, u64),
     /// A handshake without its message.
     head: Filled,
+    /// How messages are stamped, if they are.
+    stamping: Option<Box<Stamping>>,
+    ping_every: Option<Span>,
 }
 
 /// The state of one connection.
@@ -95,6 +102,9 @@ struct Socket {
     interim: u32,
     /// The code of the close frame that is to be sent.
     last_words: CloseCode,
+    /// The stamps of what it sends and receives.
+    part: Option<Box<Part>>,
+    pings: Option<Box<Pings>>,
 }
 
 impl Default for Socket {
@@ -123,6 +133,8 @@ impl Socket {
             body_bytes: 0,
             interim: 0,
             last_words: CloseCode::GOING_AWAY,
+            part: None,
+            pings: None,
         }
     }
 }
@@ -144,6 +156,8 @@ impl Ws {
             started: 0,
             shard: (plan.shard.index.into(), plan.shard.of.into()),
             head: Filled::default(),
+            stamping: Stamping::new(plan).map(Box::new),
+            ping_every: spec.ping_every,
         }
     }
 
@@ -164,12 +178,39 @@ impl Ws {
         key_of([bits(u64::MAX), bits(u64::MAX - 1)])
     }
 
+    /// Write the messages that are due.
+    fn write_messages(&mut self, socket: &mut Socket, now: Nanos, out: &mut Out) {
+        let (own, mut part) = (socket.own.take(), socket.part.take());
+        let message = own.as_deref().unwrap_or(&self.messages[socket.call as usize]);
+        for _ in 0..std::mem::take(&mut socket.owed) {
+            let mask = Some(self.mask(socket));
+            let frame = Frame { opcode: self.opcode, is_final: true, mask };
+            match (part.as_deref_mut(), self.stamping.as_deref_mut()) {
+                (Some(part), Some(stamping)) => {
+                    let (token, stamped) = stamping.stamp(part, socket.call, own.as_deref(), now);
+                    out.wrote_message(socket.id, token);
+                    frame.write(stamped, out.bytes());
+                }
+                _ => {
+                    out.wrote_message(socket.id, 0);
+                    frame.write(message, out.bytes());
+                }
+            }
+            socket.sent += 1;
+        }
+        (socket.own, socket.part) = (own, part);
+    }
+
     /// The connection is open.
-    fn open(&self, conn: &mut Conn, reply: &Reply, sink: &mut impl Sink) {
+    fn open(&self, conn: &mut Conn, reply: &Reply, now: Nanos, sink: &mut impl Sink) {
         conn.step = Step::Open;
         let socket = &mut conn.socket;
         (socket.head_bytes, socket.interim) = (reply.head_bytes, reply.interim);
         socket.ends |= !self.is_paced;
+        socket.pings = self.ping_every.map(|every| Box::new(Pings::new(every, now)));
+        if socket.part.as_deref().is_some_and(Part::subscribes) {
+            sink.subscribed(socket.id);
+        }
         if sink.wants_body(socket.id) {
             sink.head(socket.id, reply.status, false);
         }
@@ -199,7 +240,7 @@ impl Ws {
         sink.began(conn.socket.id);
         conn.fields.check().map_err(|_| Fault::BadUpgrade)?;
         let used = (reply.head_bytes - conn.head_bytes) as usize;
-        self.open(conn, &reply, sink);
+        self.open(conn, &reply, now, sink);
         Ok(used + self.frames(conn, &data[used..], sink)?)
     }
 
@@ -210,22 +251,36 @@ impl Ws {
         data: &[u8],
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
-        let Socket { id, reader, arrived, body_bytes, ping, owes_pong, .. } = &mut conn.socket;
+        let Socket { id, reader, arrived, body_bytes, ping, owes_pong, part, pings, .. } =
+            &mut conn.socket;
+        let mut part = part.as_deref_mut().zip(self.stamping.as_deref());
         let (id, wants, is_stream) = (*id, sink.wants_body(*id), self.is_stream);
         let (mut close, before) = (None, *body_bytes);
         let result = reader.read(data, |event| match event {
-            Event::Start(_) | Event::Pong(_) => {}
+            Event::Start(_) => {}
+            Event::Pong(content) => {
+                if let Some(due) = pings.as_mut().and_then(|pings| pings.answered(content)) {
+                    sink.ping_answered(due);
+                }
+            }
             Event::Piece(piece) => {
                 *body_bytes += piece.len() as u64;
+                if let Some((part, stamping)) = &mut part {
+                    part.piece(stamping, piece);
+                }
                 if wants {
                     sink.body(id, piece);
                 }
             }
             Event::End(_) => {
-                *arrived += 1;
+                let (is_reply, token) = match &mut part {
+                    None => (true, 0),
+                    Some((part, _)) => part.end(id, sink),
+                };
+                *arrived += u64::from(is_reply);
                 match is_stream {
                     true => sink.chunk_ended(id),
-                    false => sink.message(id, 0),
+                    false => sink.message(id, token),
                 }
             }
             Event::Ping(payload) => {
@@ -317,7 +372,8 @@ impl Carrier for Ws {
         let number = self.started * self.shard.1 + self.shard.0;
         self.started += 1;
         let own = call.filled.and_then(Filled::body).map(<[u8]>::to_vec);
-        conn.socket = Socket { own, ..Socket::new(id, call.index, number) };
+        let part = self.stamping.as_deref().map(|stamping| Box::new(stamping.part(number)));
+        conn.socket = Socket { own, part, ..Socket::new(id, call.index, number) };
         conn.step = Step::Handshake;
         let filled = match call.filled {
             None => None,
@@ -338,10 +394,12 @@ impl Carrier for Ws {
 
     fn owes(&self, conn: &Conn) -> bool {
         let socket = &conn.socket;
-        conn.step == Step::Open && (socket.owed > 0 || socket.owes_pong || self.is_complete(socket))
+        let has_ping = || socket.pings.as_deref().is_some_and(Pings::is_due);
+        conn.step == Step::Open
+            && (socket.owed > 0 || socket.owes_pong || has_ping() || self.is_complete(socket))
     }
 
-    fn transmit(&mut self, conn: &mut Conn, _: Nanos, out: &mut Out) {
+    fn transmit(&mut self, conn: &mut Conn, now: Nanos, out: &mut Out) {
         if conn.step != Step::Open {
             return;
         }
@@ -350,15 +408,11 @@ impl Carrier for Ws {
             let mask = Some(self.mask(socket));
             Frame { opcode: Opcode::Pong, is_final: true, mask }.write(&socket.ping, out.bytes());
         }
-        let own = socket.own.take();
-        let message = own.as_deref().unwrap_or(&self.messages[socket.call as usize]);
-        for _ in 0..std::mem::take(&mut socket.owed) {
-            out.wrote_message(socket.id, 0);
-            let mask = Some(self.mask(socket));
-            Frame { opcode: self.opcode, is_final: true, mask }.write(message, out.bytes());
-            socket.sent += 1;
+        if let Some(mut pings) = socket.pings.take() {
+            pings.write(|| self.mask(socket), out);
+            socket.pings = Some(pings);
         }
-        socket.own = own;
+        self.write_messages(socket, now, out);
         if self.is_complete(socket) {
             let mask = Some(self.mask(socket));
             CloseCode::NORMAL.write(mask, out.bytes());
@@ -407,6 +461,24 @@ impl Carrier for Ws {
             socket.owed += n;
             socket.ends |= ends;
         }
+    }
+
+    fn messages_due(&mut self, conn: &mut Conn, times: &[Nanos]) {
+        if let Some(part) = conn.socket.part.as_deref_mut() {
+            part.due(times);
+        }
+    }
+
+    fn deadline(&self, conn: &Conn) -> Option<Nanos> {
+        let pings = conn.socket.pings.as_deref().filter(|_| conn.step == Step::Open);
+        pings.map(Pings::next)
+    }
+
+    fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
+        if let Some(pings) = &mut conn.socket.pings {
+            pings.advance(now);
+        }
+        Ok(())
     }
 
     fn close(&mut self, conn: &mut Conn, out: &mut Vec<u8>) {

@@ -87,8 +87,10 @@ fn plan(messages: Option<MessageReply>, stream: bool) -> Plan {
         ..CallSpec::default()
     };
     let load = Load::Closed { connections: 1, think: Think::None };
-    let websocket =
-        WebSocketPlan { binary: false, subprotocols: vec!["chat".into(), "superchat".into()] };
+    let websocket = WebSocketPlan {
+        subprotocols: vec!["chat".into(), "superchat".into()],
+        ..WebSocketPlan::default()
+    };
     let plan = Plan {
         messages: messages.map(|reply| {
             let arrivals = MessageArrivals::Fixed;

@@ -15,7 +15,7 @@ use super::confidence::{Confidence, Interval, NoInterval, t_quantile};
 use crate::fault::{Fault, FaultClass};
 use crate::record::hist::Hist;
 use crate::record::series::Cell;
-use crate::record::{NameTally, Tally, TokenTally};
+use crate::record::{Broadcast, NameTally, Tally, TokenTally};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 use crate::units::{Nanos, Span};
 pub use sequential::Sequential;
@@ -206,6 +206,7 @@ impl Summary {
             Scalar::OutputTokens => or_none(t.counted_tokens().map(|(_, output)| output as f64)),
             Scalar::InputTokens => or_none(t.counted_tokens().map(|(input, _)| input as f64)),
             Scalar::WindowTime => or_none(t.http2.as_deref().map(|h| h.blocked_time.0 as f64)),
+            Scalar::Reach => or_none(t.broadcast.as_deref().and_then(Broadcast::reach)),
             Scalar::Busy => or_none(self.busiest().map(|(_, share)| share)),
             Scalar::CpuPerRequest => {
                 let ended = self.ended();
@@ -247,6 +248,9 @@ fn hist(t: &Tally, timed: Timed) -> Option<&Hist> {
         Timed::FirstMessage => &t.times.first_message,
         Timed::FirstContent => &t.times.first_content,
         Timed::MessageGap => &t.times.message_gap,
+        Timed::Delivery => &t.broadcast.as_ref()?.delivery,
+        Timed::Ping => &t.pings.as_ref()?.time,
+        Timed::Spread => &t.broadcast.as_ref()?.spread,
         Timed::Ttft => &t.tokens.as_ref()?.ttft,
         Timed::TtftService => &t.tokens.as_ref()?.ttft_service,
         Timed::Itl => &t.tokens.as_ref()?.itl,

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
-use prony_core::plan::Plan;
+use prony_core::plan::{BroadcastPlan, Plan};
+use prony_core::units::Span;
 
 use super::{Common, explain, parse, session_file, summary};
 use crate::environment::Environment;
@@ -362,6 +363,14 @@ fn explains_connections_of_websocket() {
     let short = self::plan("url = \"ws://h\"\nrequest = [{ path = \"/\", body = \"hi\" }]");
     assert_eq!(short.messages.as_deref().and_then(|m| m.count), Some(1));
     assert_eq!(self::plan(&explain(&short, &[])), short);
+    let shared = self::plan(
+        "url = \"ws://h/\"\nconnections = 9\nrequests = 9\nrequest = [{ path = \"/\", body = \"hi\" }]\n\
+         [websocket]\nmessages = \"10/s\"\nmessages-count = 5\npublishers = 3\n",
+    );
+    let broadcast = *shared.broadcast().expect("a broadcast");
+    let (after, wait) = (Span::from_secs(1), Span::from_secs(2));
+    assert_eq!(broadcast, BroadcastPlan { publishers: 3, after, wait, process: 0 });
+    assert_eq!(self::plan(&explain(&shared, &[])), shared);
     let none = self::plan("url = \"ws://h/\"");
     assert_eq!((none.messages.is_none(), self::plan(&explain(&none, &[]))), (true, none.clone()));
 }

@@ -1,0 +1,64 @@
+//! Pings on a schedule, and the pongs to them.
+
+use std::collections::VecDeque;
+
+use crate::proto::Out;
+use crate::units::{Nanos, Span};
+use crate::websocket::{Frame, Opcode};
+
+/// The pings of one connection. Each has its number as its content.
+#[derive(Debug)]
+pub(super) struct Pings {
+    every: Span,
+    next: Nanos,
+    /// When those were due that are not sent.
+    due: VecDeque<Nanos>,
+    /// The number of the next one that is sent.
+    number: u64,
+    /// The numbers of those that were sent and have no pong, and when they were due.
+    sent: VecDeque<(u64, Nanos)>,
+}
+
+impl Pings {
+    /// On a connection that has opened now.
+    pub(super) fn new(every: Span, now: Nanos) -> Self {
+        let (due, sent) = (VecDeque::new(), VecDeque::new());
+        Self { every, next: now + every, due, number: 0, sent }
+    }
+
+    /// When the next one is due.
+    pub(super) fn next(&self) -> Nanos {
+        self.next
+    }
+
+    /// Whether one waits to be sent.
+    pub(super) fn is_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    pub(super) fn advance(&mut self, now: Nanos) {
+        while self.next <= now {
+            self.due.push_back(self.next);
+            self.next = self.next + self.every;
+        }
+    }
+
+    /// Write those that are due, each with the next mask.
+    pub(super) fn write(&mut self, mut mask: impl FnMut() -> u32, out: &mut Out) {
+        while let Some(due) = self.due.pop_front() {
+            out.wrote_ping(due);
+            let frame = Frame { opcode: Opcode::Ping, is_final: true, mask: Some(mask()) };
+            frame.write(&self.number.to_be_bytes(), out.bytes());
+            self.sent.push_back((self.number, due));
+            self.number += 1;
+        }
+    }
+
+    /// A pong has arrived. Returns when the ping was due to which it answers; those before it are
+    /// answered by no other.
+    pub(super) fn answered(&mut self, content: &[u8]) -> Option<Nanos> {
+        let number = u64::from_be_bytes(content.try_into().ok()?);
+        let place = self.sent.iter().position(|&(sent, _)| sent == number)?;
+        self.sent.drain(..=place).next_back().map(|(_, due)| due)
+    }
+}

@@ -1,0 +1,43 @@
+//! Pings on connections of WebSocket.
+
+use serde::{Deserialize, Serialize};
+
+use super::Recorder;
+use super::hist::Hist;
+use super::merge::{add, merge_fields};
+use crate::units::Nanos;
+
+/// Counters and times of pings that prony has sent on a schedule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pings {
+    /// Pings that were sent.
+    pub sent: u64,
+    /// Those among them with a pong.
+    pub answered: u64,
+    /// From the time at which a ping was due to its pong.
+    pub time: Hist,
+}
+
+impl Pings {
+    pub(super) fn merge(&mut self, other: &Self) {
+        merge_fields!(self, other, { sent: add, answered: add, time: Hist::merge });
+    }
+}
+
+impl Recorder {
+    fn pings(&mut self, due: Nanos) -> &mut Pings {
+        self.section(due).tally.pings.get_or_insert_default()
+    }
+
+    /// A ping that was due at this time was sent.
+    pub fn ping_sent(&mut self, due: Nanos) {
+        self.pings(due).sent += 1;
+    }
+
+    /// The pong to a ping that was due at this time has arrived.
+    pub fn ping_answered(&mut self, due: Nanos, now: Nanos) {
+        let pings = self.pings(due);
+        pings.answered += 1;
+        pings.time.record(now.since(due));
+    }
+}
