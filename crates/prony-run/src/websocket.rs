@@ -16,6 +16,8 @@ pub struct WebSocketDraft {
     pub subprotocols: Vec<String>,
     /// The schedule of the messages of each connection.
     pub messages: MessagesDraft,
+    /// Whether messages are compressed.
+    pub compress: bool,
     /// The time between pings.
     pub ping_every: Option<Span>,
     /// How some connections send to all others.
@@ -58,9 +60,9 @@ impl BroadcastDraft {
 /// # Errors
 /// A sentence about what WebSocket cannot do.
 pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
-    let WebSocketDraft { binary, subprotocols, messages, ping_every, broadcast } = draft;
+    let WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast } = draft;
     let broadcast = broadcast.plan()?;
-    plan.websocket = Some(Box::new(WebSocketPlan { binary, subprotocols, ping_every, broadcast }));
+    plan.websocket = Some(Box::new(WebSocketPlan { binary, subprotocols, compress, ping_every, broadcast }));
     plan.requests_per_connection.get_or_insert(1);
     let mut calls = plan.calls.to_vec();
     let has_message = calls.iter().any(|call| !call.body.is_empty());

@@ -121,7 +121,9 @@ pub fn simulate(
         Some(_) => Some(SocketBehavior::Broadcast(BroadcastFaults::default())),
         None => plan.websocket.is_some().then_some(SocketBehavior::Echo),
     });
-    let mut serve = Serve::new(ServerBehavior { grpc, ws, ..server.clone() }, seed);
+    let ws_compress =
+        server.ws_compress || plan.websocket.as_deref().is_some_and(|spec| spec.compress);
+    let mut serve = Serve::new(ServerBehavior { grpc, ws, ws_compress, ..server.clone() }, seed);
     let mut responder = echo::Echo::new(EchoBehavior::default(), Vec::new());
     let target: &mut dyn Machine =
         if plan.exchange.is_some() { &mut responder } else { &mut serve };

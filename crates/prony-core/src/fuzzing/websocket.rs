@@ -9,25 +9,29 @@ const MOST: u64 = u16::MAX as u64;
 /// reader left, or the violation.
 type Found = (Vec<u8>, Result<usize, Violation>);
 
-/// The stream of the fuzz target `websocket`: the first byte chooses the side, the second the
-/// length of the pieces; the rest is what the peer sends.
+/// The stream of the fuzz target `websocket`: the first byte chooses the side and whether messages
+/// may be compressed, the second the length of the pieces; the rest is what the peer sends.
 ///
 /// # Panics
 /// If a guarantee is violated.
 pub fn websocket(data: &[u8]) {
-    let [role, cut, bytes @ ..] = data else { return };
-    let role = if role % 2 == 0 { Role::Client } else { Role::Server };
-    let whole = read(role, bytes, bytes.len());
-    assert_eq!(read(role, bytes, usize::from(*cut)), whole);
-    assert_eq!(read(role, bytes, 1), whole);
-    assert!(whole.0.len() <= bytes.len());
+    let [side, cut, bytes @ ..] = data else { return };
+    let role = if side % 2 == 0 { Role::Client } else { Role::Server };
+    let deflates = side & 2 != 0;
+    let whole = read(role, deflates, bytes, bytes.len());
+    assert_eq!(read(role, deflates, bytes, usize::from(*cut)), whole);
+    assert_eq!(read(role, deflates, bytes, 1), whole);
+    assert!(deflates || whole.0.len() <= bytes.len());
     // What was found is valid, and is found again.
-    let again = read(Role::Client, &whole.0, whole.0.len());
+    let again = read(Role::Client, false, &whole.0, whole.0.len());
     assert_eq!(again, (whole.0, Ok(0)));
 }
 
-fn read(role: Role, bytes: &[u8], cut: usize) -> Found {
+fn read(role: Role, deflates: bool, bytes: &[u8], cut: usize) -> Found {
     let (mut reader, mut kept, mut out) = (Reader::new(role, MOST), Vec::new(), Vec::new());
+    if deflates {
+        reader.accept_compressed(bytes.len().is_multiple_of(2));
+    }
     let mut open: Option<(Opcode, Vec<u8>)> = None;
     for piece in bytes.chunks(cut.max(1)) {
         kept.extend_from_slice(piece);

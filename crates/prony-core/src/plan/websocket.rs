@@ -15,6 +15,9 @@ pub struct WebSocketPlan {
     /// The subprotocols that are offered, the preferred one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subprotocols: Vec<String>,
+    /// Whether messages are compressed (permessage-deflate).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compress: bool,
     /// The time between pings on each connection; `None`: prony sends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_every: Option<Span>,

@@ -37,6 +37,8 @@ pub struct ServerBehavior {
     pub sse: Option<EventBehavior>,
     /// What happens on connections of WebSocket; `None`: handshakes are usual requests.
     pub ws: Option<SocketBehavior>,
+    /// Whether messages of WebSocket are compressed, for clients that offer it.
+    pub ws_compress: bool,
     /// Whether bodies are sent in chunks (to HTTP/1.1 clients).
     pub chunked: bool,
     /// After how many requests the server closes a connection.
@@ -84,6 +86,7 @@ impl Default for ServerBehavior {
             statuses: StatusMix::default(),
             sse: None,
             ws: None,
+            ws_compress: false,
             chunked: false,
             close_after: None,
             idle_close: None,

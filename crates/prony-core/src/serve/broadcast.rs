@@ -9,6 +9,7 @@ use super::ws::SocketBehavior;
 use super::{Serve, Share};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos};
+use crate::websocket::Opcode;
 
 /// The mistakes of a server that broadcasts, as shares of its deliveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,7 +30,8 @@ pub(super) struct Cast {
     /// The number of the handshake of its publisher, and its own number on that connection.
     pub(super) number: u64,
     pub(super) k: u64,
-    pub(super) frame: Vec<u8>,
+    pub(super) opcode: Opcode,
+    pub(super) message: Vec<u8>,
 }
 
 impl BroadcastFaults {
@@ -70,18 +72,30 @@ impl Serve {
     pub(super) fn broadcast(&mut self, now: Nanos) {
         let Some(SocketBehavior::Broadcast(faults)) = self.behavior.ws else { return };
         for cast in std::mem::take(&mut self.casts) {
+            // Each form is made once.
+            let mut frames = [None, None];
             for slot in 0..self.conns.len() {
                 let Some(id) = self.conns[slot].id(slot as u32) else { continue };
                 let c = &self.conns[slot];
                 if id != cast.publisher && c.reads && c.ws.is_some() {
-                    self.deliver(id, &cast, faults, now);
+                    let deflates = c.ws.as_deref().is_some_and(|socket| socket.deflates);
+                    let frame = frames[usize::from(deflates)].get_or_insert_with(|| {
+                        self.message_frame(deflates, cast.opcode, &cast.message)
+                    });
+                    self.deliver(id, (&cast, frame), faults, now);
                     self.request_transmit(id);
                 }
             }
         }
     }
 
-    fn deliver(&mut self, id: ConnId, cast: &Cast, faults: BroadcastFaults, now: Nanos) {
+    fn deliver(
+        &mut self,
+        id: ConnId,
+        (cast, frame): (&Cast, &[u8]),
+        faults: BroadcastFaults,
+        now: Nanos,
+    ) {
         let c = &mut self.conns[id.slot as usize];
         let receiver = c.ws.as_deref().map_or(0, |socket| socket.number);
         let seed = self.seed ^ receiver.rotate_left(32);
@@ -92,15 +106,15 @@ impl Serve {
             return;
         }
         if c.held.is_none() && faults.swap.hits(draw(Draw::Swap)) {
-            c.held = Some(Box::new((cast.number, cast.frame.clone())));
+            c.held = Some(Box::new((cast.number, frame.to_vec())));
             return;
         }
         let held = c.held.take_if(|held| held.0 == cast.number);
         let is_twice = faults.duplicate.hits(draw(Draw::Duplicate));
         self.served.deliveries_duplicated += u64::from(is_twice);
         self.served.deliveries_swapped += u64::from(held.is_some());
-        let again = is_twice.then(|| cast.frame.clone());
-        let frames = [Some(cast.frame.clone()), again, held.map(|held| held.1)];
+        let again = is_twice.then(|| frame.to_vec());
+        let frames = [Some(frame.to_vec()), again, held.map(|held| held.1)];
         for frame in frames.into_iter().flatten() {
             self.pass(id, Answer::Bytes(frame, Counted::Message), now);
         }

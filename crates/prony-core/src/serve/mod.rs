@@ -44,6 +44,7 @@ use crate::http2::PREFACE;
 use crate::machine::{Action, CloseHow, Machine, Slots, StopRequest};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
+use crate::websocket::Deflater;
 use behavior::Draw;
 use broadcast::Cast;
 use conn::{Answer, Conn, Incoming, Out};
@@ -89,6 +90,7 @@ pub struct Serve {
     pushes: BinaryHeap<Reverse<(Nanos, ConnId)>>,
     /// Messages of WebSocket that are to be sent to all others.
     casts: Vec<Cast>,
+    deflater: Option<Box<Deflater>>,
     /// Unused buffers, to be reused.
     outs: Vec<Out>,
     stashes: Vec<Vec<u8>>,
@@ -117,6 +119,7 @@ impl Serve {
             frozen: Vec::new(),
             pushes: BinaryHeap::new(),
             casts: Vec::new(),
+            deflater: None,
             outs: Vec::new(),
             stashes: Vec::new(),
             behavior,

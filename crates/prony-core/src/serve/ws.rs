@@ -17,7 +17,7 @@ use super::station::Ticket;
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
 use crate::websocket::{
-    Close, CloseCode, Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, RequestFields, Role,
+    Agreed, Close, CloseCode, Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, RequestFields, Role,
 };
 
 /// What the server does on connections of WebSocket.
@@ -90,6 +90,8 @@ impl fmt::Display for SocketBehavior {
 #[derive(Debug)]
 pub(super) struct Socket {
     reader: Reader,
+    /// Whether messages are compressed.
+    pub(super) deflates: bool,
     /// The message that is being read.
     message: Vec<u8>,
     kind: Kind,
@@ -103,7 +105,7 @@ pub(super) struct Socket {
 
 /// What a connection owes its client.
 enum Owed {
-    Message,
+    Message { deflates: bool },
     Pong([u8; 125], usize),
     Close(Vec<u8>),
 }
@@ -121,9 +123,13 @@ fn close_frame(code: CloseCode) -> Vec<u8> {
     bytes
 }
 
+/// The head of a reply with the status 101, and how messages are compressed; or the request is
+/// refused.
+type Answered = Result<(Vec<u8>, Option<Agreed>), ()>;
+
 /// The answer to the head of a request, if it asks for WebSocket: the head of a reply with the
-/// status 101, or why it is refused.
-fn upgrade(head: &[u8]) -> Option<Result<Vec<u8>, ()>> {
+/// status 101 and what is agreed on, or why it is refused.
+fn upgrade(head: &[u8], compress: bool) -> Option<Answered> {
     let mut fields = RequestFields::default();
     let mut protocol = None;
     for line in head.split(|&byte| byte == b'\n').skip(1) {
@@ -146,8 +152,13 @@ fn upgrade(head: &[u8]) -> Option<Result<Vec<u8>, ()>> {
         reply.extend_from_slice(b"\r\nSec-WebSocket-Protocol: ");
         reply.extend_from_slice(protocol);
     }
+    let agreed = fields.deflate().filter(|_| compress);
+    if let Some(agreed) = agreed {
+        reply.extend_from_slice(b"\r\nSec-WebSocket-Extensions: ");
+        reply.extend_from_slice(agreed.reply().as_bytes());
+    }
     reply.extend_from_slice(b"\r\n\r\n");
-    Some(Ok(reply))
+    Some(Ok((reply, agreed)))
 }
 
 impl Serve {
@@ -157,9 +168,9 @@ impl Serve {
         if head.has_body || head.is_head || head.is_http10 || self.slots.is_stopping() {
             return false;
         }
-        match upgrade(bytes) {
+        match upgrade(bytes, self.behavior.ws_compress) {
             None => return false,
-            Some(Ok(reply)) => self.start_socket(id, reply, now),
+            Some(Ok((reply, agreed))) => self.start_socket(id, reply, agreed, now),
             Some(Err(())) => {
                 let why = "not a handshake of WebSocket, version 13\n";
                 self.refuse(id, Refusal { status: 400, why }, now);
@@ -169,14 +180,25 @@ impl Serve {
     }
 
     /// A request has asked for WebSocket: the connection changes to it.
-    fn start_socket(&mut self, id: ConnId, reply: Vec<u8>, now: Nanos) {
+    fn start_socket(
+        &mut self,
+        id: ConnId,
+        reply: Vec<u8>,
+        agreed: Option<Agreed>,
+        now: Nanos,
+    ) {
+        let mut reader = Reader::new(Role::Server, MESSAGE_MAX);
+        if let Some(agreed) = agreed {
+            reader.accept_compressed(agreed.client_alone);
+        }
         let number = self.served.requests;
         self.count_request(now);
         self.served.sockets += 1;
         let c = &mut self.conns[id.slot as usize];
         c.requests += 1;
         c.ws = Some(Box::new(Socket {
-            reader: Reader::new(Role::Server, MESSAGE_MAX),
+            reader,
+            deflates: agreed.is_some(),
             message: Vec::new(),
             kind: Kind::Text,
             number,
@@ -212,7 +234,8 @@ impl Serve {
             let mut message = Vec::with_capacity(size.max(20));
             write!(message, "{k}").expect("a Vec takes all");
             message.resize(size.max(message.len()), b' ');
-            let bytes = frame(Opcode::Text, &message);
+            let deflates = socket.deflates;
+            let bytes = self.message_frame(deflates, Opcode::Text, &message);
             self.pass(id, Answer::Bytes(bytes, Counted::Message), now);
             self.request_transmit(id);
             self.schedule_push(id, (number, k + 1), gap, at);
@@ -223,8 +246,8 @@ impl Serve {
     pub(super) fn read_socket(&mut self, id: ConnId, data: &[u8], now: Nanos) -> usize {
         let slot = id.slot as usize;
         let Some(mut socket) = self.conns[slot].ws.take() else { return data.len() };
-        let Socket { reader, message, kind, received: k, number, .. } = &mut *socket;
-        let number = *number;
+        let Socket { reader, deflates, message, kind, received: k, number, .. } = &mut *socket;
+        let (number, deflates) = (*number, *deflates);
         let result = reader.read(data, |event| match event {
             Event::Start(start) => {
                 message.clear();
@@ -233,7 +256,7 @@ impl Serve {
             Event::Piece(piece) => message.extend_from_slice(piece),
             Event::End(_) => {
                 *k += 1;
-                self.socket_owes(id, Owed::Message, (*kind, message), (number, *k), now);
+                self.socket_owes(id, Owed::Message { deflates }, (*kind, message), (number, *k), now);
             }
             Event::Ping(payload) => {
                 let mut bytes = [0; 125];
@@ -267,16 +290,17 @@ impl Serve {
         now: Nanos,
     ) {
         match what {
-            Owed::Message => {
+            Owed::Message { deflates } => {
                 self.served.socket_messages_received += 1;
                 let opcode = if kind == Kind::Text { Opcode::Text } else { Opcode::Binary };
                 let answer = match self.behavior.ws {
                     Some(SocketBehavior::Echo) => {
-                        Answer::Bytes(frame(opcode, message), Counted::Message)
+                        let frame = self.message_frame(deflates, opcode, message);
+                        Answer::Bytes(frame, Counted::Message)
                     }
                     Some(SocketBehavior::Broadcast(_)) => {
-                        let frame = frame(opcode, message);
-                        Answer::Cast(Box::new(Cast { publisher: id, number, k, frame }))
+                        let message = message.to_vec();
+                        Answer::Cast(Box::new(Cast { publisher: id, number, k, opcode, message }))
                     }
                     _ => return,
                 };
@@ -292,6 +316,22 @@ impl Serve {
             }
             Owed::Close(frame) => self.end_socket(id, frame, now),
         }
+    }
+
+    /// The frame of a message. `deflates`: it is compressed.
+    pub(super) fn message_frame(
+        &mut self,
+        deflates: bool,
+        opcode: Opcode,
+        message: &[u8],
+    ) -> Vec<u8> {
+        if !deflates {
+            return frame(opcode, message);
+        }
+        let payload = self.deflater.get_or_insert_default().compress(message);
+        let mut bytes = Vec::with_capacity(payload.len() + 10);
+        Frame { opcode, is_final: true, mask: None }.write_compressed(payload, &mut bytes);
+        bytes
     }
 
     /// Send this close frame after what is owed, then close the connection.

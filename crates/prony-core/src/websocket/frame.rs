@@ -30,6 +30,8 @@ pub struct Head {
     pub opcode: Opcode,
     /// Whether it is the last one of its message.
     pub is_final: bool,
+    /// Whether it is the first one of a compressed message.
+    pub is_compressed: bool,
     /// The bytes with which its payload is masked; those of the first byte are the highest.
     pub mask: Option<u32>,
     /// The length of its payload in bytes.
@@ -47,6 +49,9 @@ pub struct Frame {
     /// server none.
     pub mask: Option<u32>,
 }
+
+/// The reserved bit of compressed messages, in the first byte.
+const COMPRESSED: u8 = 0x40;
 
 impl Opcode {
     fn of(bits: u8) -> Option<Self> {
@@ -70,16 +75,25 @@ impl Opcode {
 
 impl Head {
     /// Read the head of a frame that an endpoint with this role receives, and its length. `None`:
-    /// it is not complete. A violation is found as soon as the bytes before it show it.
+    /// it is not complete. A violation is found as soon as the bytes before it show it. `deflates`:
+    /// messages may be compressed.
     ///
     /// # Errors
     /// The violation of the protocol in it.
-    pub fn parse(role: Role, data: &[u8]) -> Result<Option<(Self, usize)>, Violation> {
+    pub fn parse(
+        role: Role,
+        deflates: bool,
+        data: &[u8],
+    ) -> Result<Option<(Self, usize)>, Violation> {
         let Some(&first) = data.first() else { return Ok(None) };
-        if first & 0x70 != 0 {
+        let is_compressed = first & COMPRESSED != 0;
+        if first & 0x30 != 0 || (is_compressed && !deflates) {
             return Err(Violation::ReservedBit);
         }
         let opcode = Opcode::of(first & 0x0F).ok_or(Violation::Opcode)?;
+        if is_compressed && !matches!(opcode, Opcode::Text | Opcode::Binary) {
+            return Err(Violation::ReservedBit);
+        }
         let is_final = first & 0x80 != 0;
         if opcode.is_control() && !is_final {
             return Err(Violation::FragmentedControl);
@@ -113,11 +127,11 @@ impl Head {
             return Err(Violation::Length);
         }
         if !is_masked {
-            return Ok(Some((Self { opcode, is_final, mask: None, length }, at)));
+            return Ok(Some((Self { opcode, is_final, is_compressed, mask: None, length }, at)));
         }
         let Some(bytes) = data[at..].first_chunk::<4>() else { return Ok(None) };
         let mask = Some(u32::from_be_bytes(*bytes));
-        Ok(Some((Self { opcode, is_final, mask, length }, at + 4)))
+        Ok(Some((Self { opcode, is_final, is_compressed, mask, length }, at + 4)))
     }
 }
 
@@ -146,6 +160,15 @@ impl Frame {
         let at = out.len();
         out.extend_from_slice(payload);
         mask(&mut out[at..], bits, 0);
+    }
+}
+
+impl Frame {
+    /// Append the frame with the payload of a compressed message.
+    pub fn write_compressed(&self, payload: &[u8], out: &mut Vec<u8>) {
+        let at = out.len();
+        self.write(payload, out);
+        out[at] |= COMPRESSED;
     }
 }
 

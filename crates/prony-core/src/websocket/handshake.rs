@@ -4,6 +4,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+use super::deflate::{Agreed, is_deflate};
+
 /// What the server appends to the client's key.
 const APPENDED: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -18,7 +20,8 @@ pub enum Refusal {
     Key,
     /// The reply has no proof that its server has read the key, a wrong one, or more than one.
     Accept,
-    /// The server uses an extension that the client has not offered.
+    /// The server uses an extension that the client has not offered, or does not use the one that
+    /// it has.
     Extension,
     /// The server has chosen a subprotocol that the client has not offered, or more than one.
     Protocol,
@@ -31,6 +34,7 @@ pub struct ReplyFields {
     /// Whether the proof is right; `None`: there is none yet.
     accepted: Option<bool>,
     has_extension: bool,
+    deflate: Option<Agreed>,
     protocol: Option<Result<usize, Refusal>>,
 }
 
@@ -41,6 +45,7 @@ pub struct RequestFields {
     /// Whether the version is that of RFC 6455; `None`: there is none yet.
     is_version_13: Option<bool>,
     key: Option<Result<[u8; 24], Refusal>>,
+    deflate: Option<Agreed>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,7 +82,12 @@ impl ReplyFields {
             let is_right = value == accept_of(key);
             self.accepted = Some(is_right && self.accepted.is_none());
         } else if name.eq_ignore_ascii_case(b"sec-websocket-extensions") {
-            self.has_extension |= elements(value).next().is_some();
+            for extension in elements(value) {
+                match (Agreed::to_reply(extension).filter(|_| is_deflate(extension)), self.deflate) {
+                    (Some(agreed), None) => self.deflate = Some(agreed),
+                    _ => self.has_extension = true,
+                }
+            }
         } else if name.eq_ignore_ascii_case(b"sec-websocket-protocol") {
             let place = protocols.iter().position(|offered| offered.as_ref() == value);
             self.protocol = Some(match (self.protocol, place) {
@@ -88,18 +98,24 @@ impl ReplyFields {
     }
 
     /// The head is complete. Returns the place of the chosen subprotocol among those offered.
+    /// `deflates`: the client has offered to compress messages, and insists on it.
     ///
     /// # Errors
     /// The reply does not open the connection.
-    pub fn check(self) -> Result<Option<usize>, Refusal> {
+    pub fn check(self, deflates: bool) -> Result<Option<usize>, Refusal> {
         self.upgrades.check()?;
         if self.accepted != Some(true) {
             return Err(Refusal::Accept);
         }
-        if self.has_extension {
+        if self.has_extension || self.deflate.is_some() != deflates {
             return Err(Refusal::Extension);
         }
         self.protocol.transpose()
+    }
+
+    /// How messages are compressed; `None`: they are not.
+    pub fn deflate(&self) -> Option<Agreed> {
+        self.deflate
     }
 }
 
@@ -114,7 +130,16 @@ impl RequestFields {
             let is_first = self.key.is_none();
             let key = valid_key(value).filter(|_| is_first);
             self.key = Some(key.ok_or(Refusal::Key));
+        } else if name.eq_ignore_ascii_case(b"sec-websocket-extensions") {
+            // The first offer that can be accepted.
+            let offers = elements(value).filter(|extension| is_deflate(extension));
+            self.deflate = self.deflate.or(offers.filter_map(Agreed::to_offer).next());
         }
+    }
+
+    /// How messages can be compressed; `None`: the client has not offered it.
+    pub fn deflate(&self) -> Option<Agreed> {
+        self.deflate
     }
 
     /// Whether the request asks for WebSocket at all; otherwise it is a usual one.
@@ -184,7 +209,7 @@ mod tests {
         for (name, value) in fields {
             reply.field(name.as_bytes(), value.as_bytes(), (KEY, &["chat", "superchat"]));
         }
-        reply.check()
+        reply.check(false)
     }
 
     fn request(fields: &[(&str, &str)]) -> Result<[u8; 28], Refusal> {
@@ -233,6 +258,37 @@ mod tests {
         assert_eq!(with(&[("Sec-WebSocket-Extensions", "")]), Ok(None));
         let deflate = ("Sec-WebSocket-Extensions", "permessage-deflate");
         assert_eq!(with(&[deflate]), Err(Refusal::Extension));
+        // With an offer, the server must accept it, once, and nothing else.
+        let insists = |more: &[(&str, &str)]| {
+            let mut reply = ReplyFields::default();
+            for (name, value) in [&usual[..], more].concat() {
+                reply.field(name.as_bytes(), value.as_bytes(), (KEY, &["chat"]));
+            }
+            (reply.check(true), reply.deflate().map(|agreed| agreed.server_alone))
+        };
+        assert_eq!(insists(&[deflate]), (Ok(None), Some(false)));
+        let alone = (deflate.0, "permessage-deflate; server_no_context_takeover");
+        assert_eq!(insists(&[alone]), (Ok(None), Some(true)));
+        let both = (deflate.0, "permessage-deflate, permessage-deflate");
+        let other = (deflate.0, "permessage-deflate, x-other");
+        let wrong = (deflate.0, "permessage-deflate; client_max_window_bits=15");
+        for wrong in [&[][..], &[deflate, deflate], &[both], &[other], &[wrong]] {
+            assert_eq!(insists(wrong).0, Err(Refusal::Extension), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn servers_take_the_first_offer_that_they_can_accept() {
+        let offer = |value: &str| {
+            let mut request = RequestFields::default();
+            request.field(b"Sec-WebSocket-Extensions", value.as_bytes());
+            request.deflate().map(|agreed| agreed.client_alone)
+        };
+        assert_eq!((offer(""), offer("x-other; a=1")), (None, None));
+        let several = "x-other, permessage-deflate; server_max_window_bits=9, \
+                       permessage-deflate; client_no_context_takeover, permessage-deflate";
+        assert_eq!(offer(several), Some(true));
+        assert_eq!(offer("permessage-deflate; client_max_window_bits"), Some(false));
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! frame, or an incomplete control frame, is left to its caller.
 
 mod close;
+#[cfg(test)]
+mod compressed;
+mod deflate;
 mod frame;
 mod handshake;
 mod reader;
@@ -12,6 +15,7 @@ mod tests;
 mod utf8;
 
 pub use close::{Close, CloseCode};
+pub use deflate::{Agreed, Deflater, OFFER};
 pub use frame::{CONTROL_MAX, Frame, Head, Opcode, mask};
 pub use handshake::{Refusal, ReplyFields, RequestFields, accept_of, key_of};
 pub use reader::{Event, Kind, MESSAGE_MAX, Reader, Role};
@@ -22,7 +26,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Violation {
-    /// A reserved bit is set, but no extension was negotiated.
+    /// A reserved bit is set that no extension has been agreed on for.
     ReservedBit,
     /// An opcode without a meaning.
     Opcode,
@@ -40,6 +44,8 @@ pub enum Violation {
     InsideMessage,
     /// A close frame with one byte, or with a code that no endpoint may send.
     CloseFrame,
+    /// A compressed message that cannot be decompressed.
+    Deflate,
     /// A text message, or the reason of a close, that is not UTF-8.
     Utf8,
     /// A message over the limit.

@@ -1,5 +1,6 @@
 //! Messages from the bytes of a connection.
 
+use super::deflate::Inflater;
 use super::utf8::Utf8;
 use super::{CONTROL_MAX, Close, Head, Opcode, Violation, mask};
 
@@ -46,7 +47,7 @@ pub enum Event<'a> {
 }
 
 /// The position in what one endpoint receives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Reader {
     /// How many bytes of the frame are to come.
     left: u64,
@@ -56,6 +57,8 @@ pub struct Reader {
     length: u64,
     /// The longest message that is accepted.
     most: u64,
+    /// The bytes of data frames so far, as they were sent.
+    payload_bytes: u64,
     mask: Option<u32>,
     role: Role,
     /// The message that has started and not ended.
@@ -67,10 +70,18 @@ pub struct Reader {
     /// Whether the peer has closed.
     is_closed: bool,
     text: Utf8,
+    /// Whether messages may be compressed.
+    deflates: bool,
+    /// Whether the message that has started is compressed.
+    is_compressed: bool,
+    /// Since the first compressed message.
+    inflater: Option<Box<Inflater>>,
+    /// Whether the peer compresses each message by itself, so that nothing of one is kept.
+    is_alone: bool,
 }
 
 // Keep idle connections small.
-const _: () = assert!(size_of::<Reader>() <= 56);
+const _: () = assert!(size_of::<Reader>() <= 72);
 
 impl Reader {
     /// At the start of a connection of an endpoint with this role, which accepts messages of up to
@@ -88,7 +99,22 @@ impl Reader {
             in_frame: false,
             is_closed: false,
             text: Utf8::default(),
+            payload_bytes: 0,
+            deflates: false,
+            is_compressed: false,
+            inflater: None,
+            is_alone: false,
         }
+    }
+
+    /// Accept compressed messages. `is_alone`: the peer compresses each by itself.
+    pub fn accept_compressed(&mut self, is_alone: bool) {
+        (self.deflates, self.is_alone) = (true, is_alone);
+    }
+
+    /// The bytes of the messages so far, as they were sent.
+    pub fn payload_bytes(&self) -> u64 {
+        self.payload_bytes
     }
 
     /// Whether the peer has closed, so that all further bytes are ignored.
@@ -118,7 +144,7 @@ impl Reader {
                 at += self.payload(&data[at..], &mut each)?;
                 continue;
             }
-            let Some((head, n)) = Head::parse(self.role, &data[at..])? else { return Ok(at) };
+            let Some((head, n)) = Head::parse(self.role, self.deflates, &data[at..])? else { return Ok(at) };
             if head.opcode.is_control() {
                 let length = usize::try_from(head.length).unwrap_or(CONTROL_MAX);
                 let Some(payload) = data[at + n..].get(..length) else { return Ok(at) };
@@ -144,11 +170,14 @@ impl Reader {
             (Some(_), Some(_)) => return Err(Violation::InsideMessage),
             (None, Some(kind)) => {
                 (self.open, self.length, self.text) = (Some(kind), 0, Utf8::default());
+                self.is_compressed = head.is_compressed;
                 each(Event::Start(kind));
             }
             (Some(_), None) => {}
         }
-        if self.length.checked_add(head.length).is_none_or(|length| length > self.most) {
+        // How long a compressed message is, is seen when it is decompressed.
+        let length = if self.is_compressed { 0 } else { head.length };
+        if self.length.checked_add(length).is_none_or(|length| length > self.most) {
             return Err(Violation::TooLong);
         }
         (self.left, self.read, self.mask) = (head.length, 0, head.mask);
@@ -181,12 +210,54 @@ impl Reader {
 
     /// Bytes of a data frame without their mask.
     fn piece(&mut self, bytes: &[u8], each: &mut impl FnMut(Event<'_>)) -> Result<(), Violation> {
+        let n = bytes.len() as u64;
+        (self.left, self.read) = (self.left - n, self.read + n);
+        self.payload_bytes += n;
+        if self.is_compressed {
+            return self.inflate(Some(bytes), each);
+        }
+        self.content(bytes, each)
+    }
+
+    /// Bytes of a message.
+    #[inline]
+    fn content(&mut self, bytes: &[u8], each: &mut impl FnMut(Event<'_>)) -> Result<(), Violation> {
         if self.open == Some(Kind::Text) {
             self.text.read(bytes)?;
         }
-        let n = bytes.len() as u64;
-        (self.left, self.read, self.length) = (self.left - n, self.read + n, self.length + n);
+        self.length += bytes.len() as u64;
         each(Event::Piece(bytes));
+        Ok(())
+    }
+
+    /// Bytes of a compressed message; `None`: its end.
+    #[cold]
+    fn inflate(
+        &mut self,
+        bytes: Option<&[u8]>,
+        each: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), Violation> {
+        let mut inflater = self.inflater.take().unwrap_or_default();
+        let mut content = |bytes: &[u8]| {
+            let room = usize::try_from(self.most - self.length).unwrap_or(usize::MAX);
+            match bytes.split_at_checked(room) {
+                Some((fitting, rest)) if !rest.is_empty() => {
+                    // A violation in it comes first.
+                    if !fitting.is_empty() {
+                        self.content(fitting, each)?;
+                    }
+                    Err(Violation::TooLong)
+                }
+                _ => self.content(bytes, each),
+            }
+        };
+        match bytes {
+            Some(bytes) => inflater.read(bytes, &mut content)?,
+            None => inflater.end(&mut content)?,
+        }
+        if bytes.is_some() || !self.is_alone {
+            self.inflater = Some(inflater);
+        }
         Ok(())
     }
 
@@ -197,6 +268,9 @@ impl Reader {
         }
         self.in_frame = false;
         if self.is_final {
+            if self.is_compressed {
+                self.inflate(None, each)?;
+            }
             self.open = None;
             if !self.text.is_complete() {
                 return Err(Violation::Utf8);

@@ -24,7 +24,8 @@ pub(super) fn parts(plan: &Plan, spec: &WebSocketPlan, size: &PlanSize) -> Vec<S
     };
     let kind = if spec.binary { "binary messages" } else { "text messages" };
     let longest = units::bytes(size.body_bytes_max as f64);
-    parts.push(format!("{kind} of {up_to}{longest}"));
+    let compressed = if spec.compress { ", compressed" } else { "" };
+    parts.push(format!("{kind} of {up_to}{longest}{compressed}"));
     if messages.count != Some(1) {
         let random = match messages.arrivals {
             MessageArrivals::Fixed => "",

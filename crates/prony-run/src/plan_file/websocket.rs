@@ -32,6 +32,8 @@ impl<'a> Requests<'a> {
         let subprotocols = section.take("subprotocols");
         let subprotocols = subprotocols.and_then(|i| i.texts(&mut self.problems, NAMES));
         let messages = self.messages(&mut section, item.at);
+        let compress = section.take("compress").and_then(|i| i.boolean(&mut self.problems));
+        let compress = compress.unwrap_or(false);
         let ping = section.take("ping-every");
         let ping_every =
             ping.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
@@ -40,7 +42,7 @@ impl<'a> Requests<'a> {
         let subprotocols = subprotocols.unwrap_or_default();
         let subprotocols = subprotocols.into_iter().map(Into::into).collect();
         let binary = binary.unwrap_or(false);
-        Some(WebSocketDraft { binary, subprotocols, messages, ping_every, broadcast })
+        Some(WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast })
     }
 
     fn broadcast(&mut self, section: &mut Section<'a>) -> BroadcastDraft {
@@ -67,6 +69,9 @@ pub(super) fn explain(plan: &Plan, spec: &WebSocketPlan, out: &mut String) {
         line(out, "subprotocols", array(&names));
     }
     explain_messages(plan, out);
+    if spec.compress {
+        line(out, "compress", "true");
+    }
     if let Some(every) = spec.ping_every {
         line(out, "ping-every", quoted(&every.to_string()));
     }

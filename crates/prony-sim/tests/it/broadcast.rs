@@ -180,8 +180,15 @@ fn a_correct_server_has_a_reach_of_one_over_every_link() {
         let mut setup = Setup::new(Link::rough(&mut rng), seed);
         setup.link.window = setup.link.window.map(|w| w.max(4_096));
         setup.link.rate = None;
-        let latency = Latency::Exponential(Span::from_micros(500));
-        let mut serve = Serve::new(server(latency, BroadcastFaults::default()), seed);
+        let mut plan = plan;
+        if let Some(spec) = plan.websocket.as_deref_mut() {
+            spec.compress = seed % 3 == 0;
+        }
+        let behavior = ServerBehavior {
+            ws_compress: seed % 2 == 0 || seed % 3 == 0,
+            ..server(Latency::Exponential(Span::from_micros(500)), BroadcastFaults::default())
+        };
+        let mut serve = Serve::new(behavior, seed);
         let shares = rng.between(1, 4) as u32;
         let outcome = load(&plan, shares, &setup, &mut [&mut serve]);
         assert_invariants(&outcome, "broadcast");

@@ -1,6 +1,7 @@
 //! WebSocket against prony's target server: times by arithmetic, freezes, a known distribution,
 //! counters of both sides.
 
+use prony_core::fault::Fault;
 use prony_core::plan::{
     Expect, MessageArrivals, MessagePlan, MessageReply, Plan, StreamFormat, StreamPlan, Think,
     WebSocketPlan,
@@ -281,6 +282,47 @@ fn counters_of_both_sides_are_equal() {
         assert_eq!((served.socket_messages_received, served.sockets), (counts.sent, t.replies));
         assert_eq!(t.times.message.count(), counts.sent);
     }
+}
+
+/// Messages that both sides compress, over links that split everything: the same counters, and
+/// fewer bytes. A server that does not compress fails every connection.
+#[test]
+fn compressed_messages_are_those_that_were_sent() {
+    let text = b"a message that repeats itself, a message that repeats itself".repeat(5);
+    for seed in 0..40 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 153);
+        let mut plan = Plan { seed, timeout: Span::from_secs(6_000), ..random_plan(&mut rng) };
+        let mut calls = plan.calls.to_vec();
+        calls.iter_mut().for_each(|call| call.body.clone_from(&text));
+        plan.calls = calls.into();
+        let by_token = seed % 2 == 1;
+        if let Some(messages) = plan.messages.as_deref_mut().filter(|_| by_token) {
+            messages.reply = MessageReply::Token;
+        }
+        let spec = WebSocketPlan { compress: true, ..WebSocketPlan::default() };
+        plan.websocket = Some(Box::new(spec));
+        let mut setup = Setup::new(Link::rough(&mut rng), seed);
+        setup.link.window = setup.link.window.map(|w| w.max(4_096));
+        setup.link.rate = None;
+        let behavior = ServerBehavior { ws_compress: true, ..echo(Latency::Exponential(ms(1))) };
+        let mut serve = Serve::new(behavior, seed);
+        let shares = plan.shards_max().min(2);
+        let outcome = load(&plan, shares, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "compressed");
+        let (t, served) = (outcome.main(), serve.served());
+        assert_eq!((t.failed, t.unfinished, served.violations), (0, 0, 0), "{:?}", t.faults);
+        let counts = *t.stream_messages.expect("messages");
+        assert_eq!([counts.awaited, counts.answered, counts.received], [counts.sent; 3]);
+        assert_eq!(served.socket_messages_received, counts.sent);
+        let longest = if by_token { 160 } else { 80 };
+        assert!(t.bytes_body < counts.sent * longest, "{} {}", t.bytes_body, counts.sent);
+    }
+    let mut plan = websocket(open(10.0, Arrivals::Fixed, 20), Some(schedule(100.0, 10)), None);
+    let spec = WebSocketPlan { compress: true, ..WebSocketPlan::default() };
+    plan.websocket = Some(Box::new(spec));
+    let (t, _) = run(&plan, Link::with_latency(Span::ZERO), echo(Latency::None));
+    assert_eq!((t.replies, t.fault(Fault::BadUpgrade)), (0, 20));
 }
 
 /// Links that break: what is counted stays consistent.

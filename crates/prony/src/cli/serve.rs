@@ -58,6 +58,9 @@ pub struct ServeArgs {
     /// requests.
     #[arg(long, value_name = "WHAT", help_heading = BEHAVIOR)]
     pub ws: Option<SocketBehavior>,
+    /// Compress messages of WebSocket (permessage-deflate), for clients that offer it
+    #[arg(long, help_heading = BEHAVIOR, requires = "ws")]
+    pub ws_compress: bool,
     /// Freeze the server: 1s@10s (for 1 s every 10 s), 2s@+4s (once, after 4 s)
     ///
     /// Separate several with commas.
@@ -170,6 +173,7 @@ impl ServeArgs {
             workers: self.workers,
             sse: self.sse,
             ws: self.ws,
+            ws_compress: self.ws_compress,
             size: self.size,
             statuses: self.status.clone(),
             chunked: self.chunked,

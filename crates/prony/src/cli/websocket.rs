@@ -22,6 +22,11 @@ pub struct WebSocketArgs {
     /// Offer this subprotocol of WebSocket, may be repeated
     #[arg(long, value_name = "NAME", help_heading = WEBSOCKET)]
     pub subprotocol: Vec<String>,
+    /// Compress messages of WebSocket (permessage-deflate)
+    ///
+    /// Each message by itself. A connection fails (bad-upgrade) if the server does not agree.
+    #[arg(long, help_heading = WEBSOCKET)]
+    pub ws_compress: bool,
     /// Send a ping on each connection of WebSocket each T, and measure the time to its pong
     ///
     /// The first one is due T after the connection has opened.
@@ -84,6 +89,7 @@ impl WebSocketArgs {
         let given = [
             (self.binary, "--binary"),
             (!self.subprotocol.is_empty(), "--subprotocol"),
+            (self.ws_compress, "--ws-compress"),
             (self.ping_every.is_some(), "--ping-every"),
             (self.publishers.is_some(), "--publishers"),
         ];
@@ -121,8 +127,9 @@ impl WebSocketArgs {
             after: self.publish_after,
             wait: self.subscribers_wait,
         };
-        let ping_every = self.ping_every;
-        let draft = WebSocketDraft { binary, subprotocols, messages, ping_every, broadcast };
+        let (compress, ping_every) = (self.ws_compress, self.ping_every);
+        let draft =
+            WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast };
         prepare(plan, draft).map_err(Error::Argument)
     }
 }

@@ -3,10 +3,13 @@
 
 use std::process::Command;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::http2_peers::lines;
-use crate::rig::{Other, Report, Serve, alone, measure, prony, served, wait_until};
+use crate::rig::{
+    Other, Report, Running, Serve, alone, descriptors, measure, prony, served, wait_until,
+};
 use crate::tls::Certificates;
 
 fn tally(report: &Report) -> &Value {
@@ -95,6 +98,44 @@ fn measures_pings_and_matches_replies_by_their_stamps() {
     assert!(report.ms("ping", "max") > 0.0);
     let counters = server.stop();
     assert_eq!(served(&counters, "violations"), 0);
+}
+
+/// The resident memory of a client with this many idle connections, in bytes, after each has had the
+/// reply to a message.
+fn resident(url: &str, connections: usize) -> u64 {
+    let count = connections.to_string();
+    let load = ["-t", "1", "-c", &count, "-n", &count, "--timeout", "1h", "-b", "hello"];
+    let more = ["--messages", "0.001/s", "--messages-count", "2", "--quiet", url];
+    let client = Running::start(&[&load[..], &more].concat());
+    let open = || descriptors(client.pid()).is_some_and(|open| open > connections);
+    wait_until("the connections", open);
+    let mut seen = Vec::new();
+    wait_until("the memory to stay the same", || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let status = std::fs::read_to_string(format!("/proc/{}/status", client.pid()));
+        let status = status.expect("the client runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+        let kib = line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number");
+        seen.push(kib << 10);
+        seen.len() > 5 && seen[seen.len() - 4..].iter().all(|size| *size == seen[seen.len() - 1])
+    });
+    client.signal(Signal::KILL);
+    seen[seen.len() - 1]
+}
+
+#[test]
+fn an_idle_connection_needs_less_than_2_kib() {
+    let _alone = alone();
+    // Of the descriptors that both processes may have; 15,000 if possible.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let many = limit.map_or(15_000, |limit| limit.saturating_sub(500).min(15_000)) as usize;
+    assert!(many > 1_000, "the limit of descriptors is too low for this test: {limit:?}");
+    let server = Serve::start(&["--ws", "echo"]);
+    let url = ws(&server.url("/"));
+    let (one, all) = (resident(&url, 1), resident(&url, many));
+    let each = all.saturating_sub(one) / (many as u64 - 1);
+    assert!(each < 2 << 10, "{each} bytes per connection: {one} with 1, {all} with {many}");
+    println!("{each} bytes per connection");
 }
 
 /// A server without WebSocket replies as HTTP does.
@@ -196,7 +237,7 @@ async def talk(ws):
 
 async def main():
     async with serve(app, '127.0.0.1', @PORT@, subprotocols=['chat'], ping_interval=0.05,
-                     compression=None):
+                     compression=@COMPRESSION@):
         await asyncio.Future()
 
 asyncio.run(main())
@@ -206,7 +247,7 @@ asyncio.run(main())
 fn counters_agree_with_a_server_in_python() {
     let Some(python) = python() else { return };
     let _alone = alone();
-    let server = Other::start(&python, &[], SERVER);
+    let server = Other::start(&python, &[], &SERVER.replace("@COMPRESSION@", "None"));
     let ended = |text: &str, n: u64| {
         wait_until("the server's log", || lines(&server, "served", text) >= n);
         assert_eq!(lines(&server, "served", text), n, "{text}");
@@ -248,7 +289,34 @@ fn counters_agree_with_a_server_in_python() {
     assert_eq!((report.status(1000), count(tally(&report), "received")), (6, 30));
 }
 
-/// A client in Python is answered by `prony serve`.
+/// A server in Python compresses with a window over all messages of a connection, and in fragments.
+#[test]
+fn compressed_messages_are_exchanged_with_a_server_in_python() {
+    let Some(python) = python() else { return };
+    let _alone = alone();
+    let server = Other::start(&python, &[], &SERVER.replace("@COMPRESSION@", "'deflate'"));
+    let text = "a message that repeats itself, ".repeat(200);
+    let load = ["-c", "2", "-n", "8", "--subprotocol", "chat", "-b", &text];
+    let load = [&load[..], &["--messages", "100/s", "--messages-count", "10"]].concat();
+    let mut bytes = [0; 2];
+    for (sent, more) in bytes.iter_mut().zip([&[][..], &["--ws-compress"]]) {
+        for path in ["/", "/fragments"] {
+            let report = measure(&[&load[..], more, &[&ws(&server.url(path))]].concat());
+            report.check_sums();
+            assert_eq!((report.status(1000), report.count("failed")), (8, 0), "{path} {more:?}");
+            assert_eq!(count(tally(&report), "answered"), 80);
+            *sent += report.count("bytes_sent") + report.count("bytes_received");
+        }
+    }
+    assert_eq!(lines(&server, "served", &format!("message str {}", text.len())), 320);
+    assert!(bytes[1] * 20 < bytes[0], "{bytes:?}");
+    // A server that does not compress.
+    let server = Other::start(&python, &[], &SERVER.replace("@COMPRESSION@", "None"));
+    let report = prony(&[&load[..], &["--ws-compress", "--json", &ws(&server.url("/"))]].concat());
+    assert_eq!(report.report().errors("bad-upgrade"), 8);
+}
+
+/// A client in Python is answered by `prony serve`, which compresses if the client does.
 #[test]
 fn a_client_in_python_is_answered() {
     let Some(python) = python() else { return };
@@ -257,7 +325,9 @@ import asyncio, sys
 from websockets.asyncio.client import connect
 
 async def main():
-    async with connect(sys.argv[1], subprotocols=['chat', 'other']) as ws:
+    compression = sys.argv[2] if len(sys.argv) > 2 else None
+    async with connect(sys.argv[1], subprotocols=['chat', 'other'], compression=compression) as ws:
+        assert (len(ws.protocol.extensions) == 1) == (compression is not None)
         assert ws.subprotocol == 'chat'
         for message in ['', 'x' * 200, '\\u00fc' * 70000, bytes([0, 255]), b'z' * 200000]:
             await ws.send(message)
@@ -270,12 +340,15 @@ async def main():
 
 asyncio.run(main())
 ";
-    let server = Serve::start(&["--ws", "echo"]);
-    let url = ws(&server.url("/"));
-    let output = Command::new(python).args(["-c", script, &url]).output().expect("it is installed");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let counters = server.stop();
-    let names = ["sockets", "socket_messages_received", "socket_messages_sent", "violations"];
-    assert_eq!(names.map(|name| served(&counters, name)), [1, 6, 6, 0]);
+    for more in [&[][..], &["deflate"]] {
+        let server = Serve::start(&["--ws", "echo", "--ws-compress"]);
+        let url = ws(&server.url("/"));
+        let output = Command::new(&python).args(["-c", script, &url]).args(more).output();
+        let output = output.expect("it is installed");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        let counters = server.stop();
+        let names = ["sockets", "socket_messages_received", "socket_messages_sent", "violations"];
+        assert_eq!(names.map(|name| served(&counters, name)), [1, 6, 6, 0]);
+    }
 }

@@ -239,6 +239,7 @@ fn over_http2() -> [Summary; 3] {
     run.plan.websocket = Some(Box::new(WebSocketPlan {
         binary: true,
         subprotocols: vec!["chat".into()],
+        compress: true,
         ping_every: Some(Span(5)),
         broadcast: Some(Box::new(broadcast)),
     }));

@@ -2,6 +2,7 @@
 //! to its close; its status is the close code. A handshake that is answered by anything but the
 //! status 101 is an exchange of HTTP.
 
+mod deflating;
 mod handshake;
 mod pings;
 mod stamps;
@@ -9,15 +10,16 @@ mod stamps;
 mod tests;
 
 use crate::fault::Fault;
-use crate::plan::Plan;
+use crate::plan::{Plan, WebSocketPlan};
 use crate::proto::h1::{self, H1};
 use crate::proto::{Call, Carrier, Out, Reply, Sink};
 use crate::rng::{self, Stream};
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId, Span};
 use crate::websocket::{
-    CloseCode, Event, Frame, MESSAGE_MAX, Opcode, Reader, ReplyFields, Role, Violation, key_of,
+    CloseCode, Event, Frame, MESSAGE_MAX, OFFER, Opcode, Reader, ReplyFields, Role, Violation, key_of,
 };
+use deflating::Deflating;
 use handshake::Watch;
 use pings::Pings;
 use stamps::{Part, Stamping};
@@ -45,6 +47,8 @@ pub struct Ws {
     /// How messages are stamped, if they are.
     stamping: Option<Box<Stamping>>,
     ping_every: Option<Span>,
+    /// How messages are compressed, if they are.
+    deflating: Option<Box<Deflating>>,
 }
 
 /// The state of one connection.
@@ -98,7 +102,6 @@ struct Socket {
     /// The reply so far.
     head_bytes: u64,
     framing_bytes: u64,
-    body_bytes: u64,
     interim: u32,
     /// The code of the close frame that is to be sent.
     last_words: CloseCode,
@@ -130,7 +133,6 @@ impl Socket {
             owes_pong: false,
             head_bytes: 0,
             framing_bytes: 0,
-            body_bytes: 0,
             interim: 0,
             last_words: CloseCode::GOING_AWAY,
             part: None,
@@ -145,7 +147,7 @@ impl Ws {
         let spec = plan.websocket.as_deref().cloned().unwrap_or_default();
         let is_binary = spec.binary;
         Self {
-            h1: H1::new(&handshakes(plan, &spec.subprotocols)),
+            h1: H1::new(&handshakes(plan, &spec)),
             messages: plan.calls.iter().map(|call| call.body.clone()).collect(),
             protocols: spec.subprotocols,
             opcode: if is_binary { Opcode::Binary } else { Opcode::Text },
@@ -158,6 +160,7 @@ impl Ws {
             head: Filled::default(),
             stamping: Stamping::new(plan).map(Box::new),
             ping_every: spec.ping_every,
+            deflating: spec.compress.then(|| Box::new(Deflating::new(plan))),
         }
     }
 
@@ -189,11 +192,20 @@ impl Ws {
                 (Some(part), Some(stamping)) => {
                     let (token, stamped) = stamping.stamp(part, socket.call, own.as_deref(), now);
                     out.wrote_message(socket.id, token);
-                    frame.write(stamped, out.bytes());
+                    match self.deflating.as_deref_mut() {
+                        None => frame.write(stamped, out.bytes()),
+                        Some(deflating) => deflating.write(stamped, &frame, out.bytes()),
+                    }
                 }
                 _ => {
                     out.wrote_message(socket.id, 0);
-                    frame.write(message, out.bytes());
+                    match self.deflating.as_deref_mut() {
+                        None => frame.write(message, out.bytes()),
+                        Some(deflating) if own.is_some() => {
+                            deflating.write(message, &frame, out.bytes());
+                        }
+                        Some(deflating) => deflating.write_known(socket.call, &frame, out.bytes()),
+                    }
                 }
             }
             socket.sent += 1;
@@ -238,7 +250,10 @@ impl Ws {
             return Ok(used);
         };
         sink.began(conn.socket.id);
-        conn.fields.check().map_err(|_| Fault::BadUpgrade)?;
+        conn.fields.check(self.deflating.is_some()).map_err(|_| Fault::BadUpgrade)?;
+        if let Some(agreed) = conn.fields.deflate() {
+            conn.socket.reader.accept_compressed(agreed.server_alone);
+        }
         let used = (reply.head_bytes - conn.head_bytes) as usize;
         self.open(conn, &reply, now, sink);
         Ok(used + self.frames(conn, &data[used..], sink)?)
@@ -251,11 +266,10 @@ impl Ws {
         data: &[u8],
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
-        let Socket { id, reader, arrived, body_bytes, ping, owes_pong, part, pings, .. } =
-            &mut conn.socket;
+        let Socket { id, reader, arrived, ping, owes_pong, part, pings, .. } = &mut conn.socket;
         let mut part = part.as_deref_mut().zip(self.stamping.as_deref());
         let (id, wants, is_stream) = (*id, sink.wants_body(*id), self.is_stream);
-        let (mut close, before) = (None, *body_bytes);
+        let (mut close, before) = (None, reader.payload_bytes());
         let result = reader.read(data, |event| match event {
             Event::Start(_) => {}
             Event::Pong(content) => {
@@ -264,7 +278,6 @@ impl Ws {
                 }
             }
             Event::Piece(piece) => {
-                *body_bytes += piece.len() as u64;
                 if let Some((part, stamping)) = &mut part {
                     part.piece(stamping, piece);
                 }
@@ -302,7 +315,7 @@ impl Ws {
                 });
             }
         };
-        socket.framing_bytes += used as u64 - (socket.body_bytes - before);
+        socket.framing_bytes += used as u64 - (socket.reader.payload_bytes() - before);
         if let Some(code) = close {
             let (is_answer, has_code) = (conn.step == Step::Closing, code != CloseCode::NONE);
             // The answer to ours need not repeat its code.
@@ -323,7 +336,7 @@ impl Socket {
             head_bytes: self.head_bytes + self.framing_bytes,
             framing_bytes: self.framing_bytes,
             footer_bytes: 0,
-            body_bytes: self.body_bytes,
+            body_bytes: self.reader.payload_bytes(),
             interim: self.interim,
             keeps_open: false,
             fault: None,
@@ -333,7 +346,8 @@ impl Socket {
 }
 
 /// The handshakes of a plan as requests of HTTP/1.1.
-fn handshakes(plan: &Plan, protocols: &[String]) -> Plan {
+fn handshakes(plan: &Plan, spec: &WebSocketPlan) -> Plan {
+    let protocols = &spec.subprotocols;
     let mut handshakes = plan.clone();
     let fixed = [("Upgrade", "websocket"), ("Connection", "Upgrade")];
     let version = ("Sec-WebSocket-Version", "13");
@@ -341,6 +355,9 @@ fn handshakes(plan: &Plan, protocols: &[String]) -> Plan {
     let mut own: Vec<(String, String)> = own.map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
     if !protocols.is_empty() {
         own.push(("Sec-WebSocket-Protocol".to_owned(), protocols.join(", ")));
+    }
+    if spec.compress {
+        own.push(("Sec-WebSocket-Extensions".to_owned(), OFFER.to_owned()));
     }
     let calls = plan.calls.iter().map(|call| {
         let headers: Vec<_> = call.headers.iter().chain(&own).cloned().collect();
