@@ -62,7 +62,8 @@ impl BroadcastDraft {
 pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
     let WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast } = draft;
     let broadcast = broadcast.plan()?;
-    plan.websocket = Some(Box::new(WebSocketPlan { binary, subprotocols, compress, ping_every, broadcast }));
+    plan.websocket =
+        Some(Box::new(WebSocketPlan { binary, subprotocols, compress, ping_every, broadcast }));
     plan.requests_per_connection.get_or_insert(1);
     let mut calls = plan.calls.to_vec();
     let has_message = calls.iter().any(|call| !call.body.is_empty());

@@ -180,13 +180,7 @@ impl Serve {
     }
 
     /// A request has asked for WebSocket: the connection changes to it.
-    fn start_socket(
-        &mut self,
-        id: ConnId,
-        reply: Vec<u8>,
-        agreed: Option<Agreed>,
-        now: Nanos,
-    ) {
+    fn start_socket(&mut self, id: ConnId, reply: Vec<u8>, agreed: Option<Agreed>, now: Nanos) {
         let mut reader = Reader::new(Role::Server, MESSAGE_MAX);
         if let Some(agreed) = agreed {
             reader.accept_compressed(agreed.client_alone);
@@ -256,7 +250,13 @@ impl Serve {
             Event::Piece(piece) => message.extend_from_slice(piece),
             Event::End(_) => {
                 *k += 1;
-                self.socket_owes(id, Owed::Message { deflates }, (*kind, message), (number, *k), now);
+                self.socket_owes(
+                    id,
+                    Owed::Message { deflates },
+                    (*kind, message),
+                    (number, *k),
+                    now,
+                );
             }
             Event::Ping(payload) => {
                 let mut bytes = [0; 125];

@@ -90,7 +90,10 @@ fn read(role: Role, is_alone: bool, most: u64, bytes: &[u8], step: usize) -> Fou
 fn content(length: usize) -> Vec<u8> {
     let mut text = String::new();
     for k in 0.. {
-        text.push_str(&format!("{{\"id\":{k},\"name\":\"ü{}\",\"list\":[1,2,3]}},", k * 7919 % 1_000));
+        text.push_str(&format!(
+            "{{\"id\":{k},\"name\":\"ü{}\",\"list\":[1,2,3]}},",
+            k * 7919 % 1_000
+        ));
         if text.len() >= length {
             break;
         }
@@ -166,7 +169,10 @@ fn what_cannot_be_decompressed_is_refused() {
     let mut peer = Peer::of(Role::Client, false, 6);
     peer.frame(Opcode::Text, true, true, &[0x06, 0, 0]);
     let found = read(Role::Client, false, MESSAGE_MAX, &peer.bytes, 1);
-    assert_eq!((found, Violation::Deflate.close_code().0), ((vec![], Some(Violation::Deflate)), 1002));
+    assert_eq!(
+        (found, Violation::Deflate.close_code().0),
+        ((vec![], Some(Violation::Deflate)), 1002)
+    );
     // Text is checked after it was decompressed, also where it ends within a character.
     for text in [&b"\xFF"[..], b"caf\xC3"] {
         let mut peer = Peer::of(Role::Client, false, 6);

@@ -159,7 +159,7 @@ impl Deflater {
 
 /// Decompresses the messages of a peer.
 #[derive(Debug)]
-pub struct Inflater {
+pub(super) struct Inflater {
     inner: Decompress,
 }
 
@@ -257,8 +257,7 @@ mod tests {
         }
         let stored = [0x00, 0x05, 0x00, 0xFA, 0xFF, 0x48, 0x65, 0x6C, 0x6C, 0x6F, 0x00];
         let last = [0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x00];
-        let two =
-            [0xF2, 0x48, 0x05, 0x00, 0x00, 0x00, 0xFF, 0xFF, 0xCA, 0xC9, 0xC9, 0x07, 0x00];
+        let two = [0xF2, 0x48, 0x05, 0x00, 0x00, 0x00, 0xFF, 0xFF, 0xCA, 0xC9, 0xC9, 0x07, 0x00];
         for payload in [&stored[..], &last, &two] {
             for cut in [1, 100] {
                 let found = inflate(&mut Inflater::default(), payload, cut);
@@ -274,7 +273,8 @@ mod tests {
 
     #[test]
     fn offers_are_accepted_if_their_window_is_the_largest() {
-        let offer = |text: &str| Agreed::to_offer(text.as_bytes()).map(|agreed| agreed.client_alone);
+        let offer =
+            |text: &str| Agreed::to_offer(text.as_bytes()).map(|agreed| agreed.client_alone);
         for (text, alone) in [
             ("permessage-deflate", false),
             ("permessage-deflate; client_max_window_bits", false),
@@ -303,8 +303,7 @@ mod tests {
     #[test]
     fn replies_say_nothing_that_was_not_offered() {
         let reply = |text: &str| Agreed::to_reply(text.as_bytes());
-        let agreed =
-            |client_alone, server_alone| Some(Agreed { client_alone, server_alone });
+        let agreed = |client_alone, server_alone| Some(Agreed { client_alone, server_alone });
         assert_eq!(reply("permessage-deflate"), agreed(false, false));
         assert_eq!(reply("permessage-deflate; server_max_window_bits=10"), agreed(false, false));
         for both in [false, true] {

@@ -83,7 +83,8 @@ impl ReplyFields {
             self.accepted = Some(is_right && self.accepted.is_none());
         } else if name.eq_ignore_ascii_case(b"sec-websocket-extensions") {
             for extension in elements(value) {
-                match (Agreed::to_reply(extension).filter(|_| is_deflate(extension)), self.deflate) {
+                match (Agreed::to_reply(extension).filter(|_| is_deflate(extension)), self.deflate)
+                {
                     (Some(agreed), None) => self.deflate = Some(agreed),
                     _ => self.has_extension = true,
                 }

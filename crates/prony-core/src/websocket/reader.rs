@@ -144,7 +144,9 @@ impl Reader {
                 at += self.payload(&data[at..], &mut each)?;
                 continue;
             }
-            let Some((head, n)) = Head::parse(self.role, self.deflates, &data[at..])? else { return Ok(at) };
+            let Some((head, n)) = Head::parse(self.role, self.deflates, &data[at..])? else {
+                return Ok(at);
+            };
             if head.opcode.is_control() {
                 let length = usize::try_from(head.length).unwrap_or(CONTROL_MAX);
                 let Some(payload) = data[at + n..].get(..length) else { return Ok(at) };

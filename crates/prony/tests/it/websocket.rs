@@ -1,14 +1,17 @@
 //! WebSocket: to prony's own target server, and with the Python package `websockets` as server and
 //! as client, whose counts are prony's.
 
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::http2_peers::lines;
+use crate::pictures::browser;
 use crate::rig::{
-    Other, Report, Running, Serve, alone, descriptors, measure, prony, served, wait_until,
+    Other, Report, Running, Serve, alone, descriptors, have, measure, prony, served, wait_until,
+    waiting,
 };
 use crate::tls::Certificates;
 
@@ -350,5 +353,46 @@ asyncio.run(main())
         let counters = server.stop();
         let names = ["sockets", "socket_messages_received", "socket_messages_sent", "violations"];
         assert_eq!(names.map(|name| served(&counters, name)), [1, 6, 6, 0]);
+    }
+}
+
+/// Chromium's own `WebSocket` and `EventSource`, with what they have seen.
+#[test]
+fn a_browser_speaks_with_the_target_server() {
+    let Some(browser) = browser() else { return };
+    if !have("python3") {
+        return;
+    }
+    let _waiting = waiting();
+    let folder = tempfile::tempdir().expect("a folder");
+    let echo = Serve::start(&["--ws", "echo", "--ws-compress"]);
+    let push = Serve::start(&["--ws", "push:100"]);
+    let events = Serve::start(&["--sse", "ttft=fixed:5ms,gap=fixed:5ms,count=8"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/websocket_browser.py");
+    let pages = [&echo, &push, &events].map(|server| server.url("/bytes/10"));
+    let out = Command::new("python3")
+        .arg(script)
+        .arg(&browser)
+        .arg(folder.path().join("profile"))
+        .args(&pages)
+        .output()
+        .expect("a Python");
+    assert!(out.status.success(), "{out:?}");
+    let seen: Value = serde_json::from_slice(&out.stdout).expect("what it has seen");
+    let extensions = seen["echo"]["extensions"].as_str().expect("extensions");
+    assert!(extensions.starts_with("permessage-deflate"), "{seen}");
+    let names = ["texts", "bytes", "code"].map(|name| count(&seen["echo"], name));
+    assert_eq!((names, &seen["echo"]["protocol"]), ([4, 1, 3456], &Value::from("chat")), "{seen}");
+    // Messages may arrive before the close is answered.
+    let numbers = seen["push"]["numbers"].as_array().expect("numbers");
+    assert!(numbers.iter().zip(1..).all(|(n, k)| *n == k) && numbers.len() >= 5, "{seen}");
+    for kind in ["echo", "push"] {
+        assert_eq!(seen[kind]["clean"], true, "{seen}");
+    }
+    // The browser connects again twice, as each stream ends after 8 events.
+    let names = ["opened", "events", "errors"].map(|name| count(&seen["events"], name));
+    assert_eq!(names, [3, 20, 2], "{seen}");
+    for server in [echo, push, events] {
+        assert_eq!(served(&server.stop(), "violations"), 0);
     }
 }

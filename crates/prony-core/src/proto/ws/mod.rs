@@ -17,7 +17,8 @@ use crate::rng::{self, Stream};
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId, Span};
 use crate::websocket::{
-    CloseCode, Event, Frame, MESSAGE_MAX, OFFER, Opcode, Reader, ReplyFields, Role, Violation, key_of,
+    CloseCode, Event, Frame, MESSAGE_MAX, OFFER, Opcode, Reader, ReplyFields, Role, Violation,
+    key_of,
 };
 use deflating::Deflating;
 use handshake::Watch;
