@@ -258,7 +258,8 @@ class LoadOptions(TypedDict, total=False):
     order]
 
     REQUEST:REPLY names different fields in both. Methods with one reply have none by
-    default. WebSocket has no fields."""
+    default. WebSocket has no fields, but token: the reply has the stamp that prony puts into
+    its message, at {{stamp}} or before it."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
@@ -273,6 +274,36 @@ class LoadOptions(TypedDict, total=False):
 
     subprotocol: str | Sequence[str]
     """Offer this subprotocol of WebSocket, may be repeated"""
+
+    messages_over: Literal["each", "all"]
+    """Whether --messages is the rate of each connection, or of all together: each, all
+    [default: each]
+
+    With all, the connections of -c (with --publishers: the publishers) send in turn."""
+
+    ws_compress: bool
+    """Compress messages of WebSocket (permessage-deflate)
+
+    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
+
+    ping_every: Duration
+    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
+
+    The first one is due T after the connection has opened."""
+
+    publishers: int | str
+    """Let the first N connections send the messages, and all others receive them
+
+    Measures a server that passes each message to all other connections: delivery times,
+    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
+
+    publish_after: Duration
+    """When publishers start: when subscribers are there [default: 1s]"""
+
+    subscribers_wait: Duration
+    """How long subscribers stay after the last message is due [default: 2s]
+
+    In the second half of this time they await no new messages, only deliveries."""
 
     stream: str
     """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
@@ -1191,7 +1222,8 @@ class CapacityOptions(TypedDict, total=False):
     order]
 
     REQUEST:REPLY names different fields in both. Methods with one reply have none by
-    default. WebSocket has no fields."""
+    default. WebSocket has no fields, but token: the reply has the stamp that prony puts into
+    its message, at {{stamp}} or before it."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
@@ -1206,6 +1238,36 @@ class CapacityOptions(TypedDict, total=False):
 
     subprotocol: str | Sequence[str]
     """Offer this subprotocol of WebSocket, may be repeated"""
+
+    messages_over: Literal["each", "all"]
+    """Whether --messages is the rate of each connection, or of all together: each, all
+    [default: each]
+
+    With all, the connections of -c (with --publishers: the publishers) send in turn."""
+
+    ws_compress: bool
+    """Compress messages of WebSocket (permessage-deflate)
+
+    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
+
+    ping_every: Duration
+    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
+
+    The first one is due T after the connection has opened."""
+
+    publishers: int | str
+    """Let the first N connections send the messages, and all others receive them
+
+    Measures a server that passes each message to all other connections: delivery times,
+    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
+
+    publish_after: Duration
+    """When publishers start: when subscribers are there [default: 1s]"""
+
+    subscribers_wait: Duration
+    """How long subscribers stay after the last message is due [default: 2s]
+
+    In the second half of this time they await no new messages, only deliveries."""
 
     stream: str
     """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
@@ -1673,7 +1735,8 @@ class CompareOptions(TypedDict, total=False):
     order]
 
     REQUEST:REPLY names different fields in both. Methods with one reply have none by
-    default. WebSocket has no fields."""
+    default. WebSocket has no fields, but token: the reply has the stamp that prony puts into
+    its message, at {{stamp}} or before it."""
 
     expect_grpc: int | str
     """Statuses of gRPC that count as success [default: OK]
@@ -1688,6 +1751,36 @@ class CompareOptions(TypedDict, total=False):
 
     subprotocol: str | Sequence[str]
     """Offer this subprotocol of WebSocket, may be repeated"""
+
+    messages_over: Literal["each", "all"]
+    """Whether --messages is the rate of each connection, or of all together: each, all
+    [default: each]
+
+    With all, the connections of -c (with --publishers: the publishers) send in turn."""
+
+    ws_compress: bool
+    """Compress messages of WebSocket (permessage-deflate)
+
+    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
+
+    ping_every: Duration
+    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
+
+    The first one is due T after the connection has opened."""
+
+    publishers: int | str
+    """Let the first N connections send the messages, and all others receive them
+
+    Measures a server that passes each message to all other connections: delivery times,
+    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
+
+    publish_after: Duration
+    """When publishers start: when subscribers are there [default: 1s]"""
+
+    subscribers_wait: Duration
+    """How long subscribers stay after the last message is due [default: 2s]
+
+    In the second half of this time they await no new messages, only deliveries."""
 
     stream: str
     """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
@@ -2001,10 +2094,15 @@ class ServeOptions(TypedDict, total=False):
     answered like those (docs/target-server.md), with tokens=N in each event."""
 
     ws: str
-    """Answer WebSocket: echo, push:50 (messages per second) or push:exp:20ms
+    """Answer WebSocket: echo, broadcast, push:50 (messages per second) or push:exp:20ms
 
-    echo returns each message, after the service time of --latency. push sends messages of
-    --size bytes, with these times between them. Without --ws, handshakes are usual requests."""
+    echo returns each message, after the service time of --latency; broadcast sends it to all
+    other connections (broadcast:lose=1%,duplicate=1%,swap=1% makes mistakes). push sends
+    messages of --size bytes, with these times between them. Without --ws, handshakes are
+    usual requests."""
+
+    ws_compress: bool
+    """Compress messages of WebSocket (permessage-deflate), for clients that offer it"""
 
     stall: str
     """Freeze the server: 1s@10s (for 1 s every 10 s), 2s@+4s (once, after 4 s) [default: none]

@@ -197,8 +197,10 @@ impl Plan {
         if self.websocket.is_some() {
             return self.check_length(messages.length(1));
         }
-        if messages.reply == MessageReply::Token {
-            return Err("only messages of WebSocket have tokens".into());
+        if messages.reply == MessageReply::Token || messages.over > 1 {
+            return Err("only messages of WebSocket have tokens, or a rate of all connections \
+                        together"
+                .into());
         }
         let takes = |call: &&CallSpec| call.grpc.as_deref().is_some_and(|grpc| grpc.takes);
         let mut paced = self.calls.iter().filter(takes).peekable();

@@ -70,7 +70,7 @@ impl MessagesDraft {
             Some(_) => MessageReply::Field,
         };
         let Self { arrivals, count, time, .. } = *self;
-        let plan = |rate| Box::new(MessagePlan { rate, arrivals, count, time, reply });
+        let plan = |rate| Box::new(MessagePlan { rate, over: 1, arrivals, count, time, reply });
         Ok(self.rate.map(plan))
     }
 }

@@ -1,7 +1,7 @@
 //! Connections of WebSocket: from what a front end was given to the plan.
 
 use prony_core::plan::{
-    BroadcastPlan, Expect, MessageArrivals, MessagePlan, MessageReply, Plan, WebSocketPlan,
+    BroadcastPlan, Expect, Load, MessageArrivals, MessagePlan, MessageReply, Plan, WebSocketPlan,
 };
 use prony_core::units::Span;
 
@@ -16,6 +16,8 @@ pub struct WebSocketDraft {
     pub subprotocols: Vec<String>,
     /// The schedule of the messages of each connection.
     pub messages: MessagesDraft,
+    /// Whether the rate of messages is that of all connections together.
+    pub over_all: bool,
     /// Whether messages are compressed.
     pub compress: bool,
     /// The time between pings.
@@ -60,7 +62,9 @@ impl BroadcastDraft {
 /// # Errors
 /// A sentence about what WebSocket cannot do.
 pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
-    let WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast } = draft;
+    let over_all = draft.over_all;
+    let WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast, .. } =
+        draft;
     let broadcast = broadcast.plan()?;
     plan.websocket =
         Some(Box::new(WebSocketPlan { binary, subprotocols, compress, ping_every, broadcast }));
@@ -79,11 +83,29 @@ pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
     let by_token = messages.reply.as_deref() == Some("token");
     plan.messages = messages.plan()?.or_else(|| {
         let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
-        let once = MessagePlan { rate: 1.0, arrivals, count: Some(1), time: None, reply };
+        let once = MessagePlan { rate: 1.0, over: 1, arrivals, count: Some(1), time: None, reply };
         has_message.then(|| Box::new(once))
     });
     if let Some(messages) = plan.messages.as_deref_mut().filter(|_| by_token) {
         messages.reply = MessageReply::Token;
+    }
+    if over_all {
+        share_rate(plan)?;
+    }
+    Ok(())
+}
+
+/// Lets the rate of messages be that of all connections that send some.
+fn share_rate(plan: &mut Plan) -> Result<(), String> {
+    let Load::Closed { connections, .. } = plan.load else {
+        return Err("an open loop has no number of connections that could share a rate of \
+                    messages: use -c without a rate, or leave out --messages-over"
+            .into());
+    };
+    let senders = plan.broadcast().map_or(connections, |broadcast| broadcast.publishers);
+    match plan.messages.as_deref_mut() {
+        Some(messages) => messages.over = senders,
+        None => return Err("there is no rate of messages to share: use --messages".into()),
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What a publisher writes into each message of a broadcast, so that whoever receives it knows
-//! which message it is, and when it was due and sent.
+//! What a publisher writes into each message of a broadcast, so that a subscriber knows which
+//! message it has received, and when it was due and sent.
 
 use std::io::Write as _;
 

@@ -41,6 +41,7 @@ impl Times {
     pub fn new(plan: &MessagePlan, seed: u64, start: Nanos, number: u64, own: u64) -> Self {
         let count = plan.most(own);
         let mut times = Self { start, number, next: Span::ZERO, taken: 0, count, end: plan.time };
+        times.next = times.fixed(plan);
         if plan.arrivals == MessageArrivals::Poisson {
             times.next = times.gap(plan, seed);
         }
@@ -72,7 +73,7 @@ impl Times {
         self.taken += 1;
         self.next = match plan.arrivals {
             // From the number, so that rounding does not add up.
-            MessageArrivals::Fixed => Span((self.taken as f64 * 1e9 / plan.rate).round() as u64),
+            MessageArrivals::Fixed => self.fixed(plan),
             MessageArrivals::Poisson => self.next + self.gap(plan, seed),
         };
         let is_last = self.taken == self.count || !self.is_in_time();
@@ -86,9 +87,17 @@ impl Times {
         self.end.is_none_or(|end| self.next < end)
     }
 
+    /// When message `taken` is due, if times are fixed: messages of several streams in turn.
+    fn fixed(&self, plan: &MessagePlan) -> Span {
+        let over = u64::from(plan.over);
+        let place = self.taken * over + self.number % over;
+        Span((place as f64 * 1e9 / plan.rate).round() as u64)
+    }
+
     fn gap(&self, plan: &MessagePlan, seed: u64) -> Span {
         let bits = rng::keyed(seed, Stream::Messages, self.number, self.taken);
-        Span((rng::exponential(bits, Span(1_000_000_000)).0 as f64 / plan.rate).round() as u64)
+        let unit = rng::exponential(bits, Span(1_000_000_000)).0 as f64;
+        Span((unit * f64::from(plan.over) / plan.rate).round() as u64)
     }
 }
 
@@ -101,7 +110,7 @@ mod tests {
 
     fn plan(rate: f64, count: Option<u64>, time: Option<Span>) -> MessagePlan {
         let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
-        MessagePlan { rate, arrivals, count, time, reply }
+        MessagePlan { rate, over: 1, arrivals, count, time, reply }
     }
 
     /// All that is due, each taken at its time.
@@ -151,6 +160,31 @@ mod tests {
         let short = MessagePlan { time: Some(Span(1_000)), ..poisson };
         assert_eq!(all(&short, 1), [Due::End]);
         assert_eq!(Times::new(&short, 7, START, 3, 1).next(), Some(START + Span(1_000)));
+    }
+
+    /// Streams with a rate together: the times of all are those of one stream with that rate.
+    #[test]
+    fn streams_take_turns() {
+        let alone = plan(30.0, Some(12), None);
+        let shared = MessagePlan { over: 4, count: Some(3), ..alone };
+        let due = |plan: &MessagePlan, number| {
+            let mut times = Times::new(plan, 7, START, number, 1);
+            let mut all = Vec::new();
+            while let Some(due) = times.take(plan, 7, Nanos::MAX) {
+                let Due::Message { at, .. } = due else { panic!("{due:?}") };
+                all.push(at);
+            }
+            all
+        };
+        let mut all: Vec<Nanos> = (0..4).flat_map(|number| due(&shared, number)).collect();
+        all.sort_unstable();
+        assert_eq!(all, due(&alone, 0));
+        assert_eq!(shared.length(1), Span(400_000_000));
+        let poisson =
+            MessagePlan { arrivals: MessageArrivals::Poisson, count: Some(20_000), ..shared };
+        let last = due(&poisson, 2).pop().expect("messages");
+        let mean = last.since(START).0 as f64 / 20_000.0;
+        assert!((mean / (4e9 / 30.0) - 1.0).abs() < 0.02, "{mean}");
     }
 
     #[test]

@@ -9,8 +9,11 @@ use crate::units::Span;
 /// from the first one again after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessagePlan {
-    /// Messages per second of each stream.
+    /// Messages per second of each stream; if it is that of several, of these together.
     pub rate: f64,
+    /// The rate is that of this many streams together, each of which has its turn.
+    #[serde(default = "alone", skip_serializing_if = "is_alone")]
+    pub over: u32,
     /// The times between messages.
     #[serde(default, skip_serializing_if = "MessageArrivals::is_usual")]
     pub arrivals: MessageArrivals,
@@ -54,6 +57,14 @@ pub enum MessageReply {
     Token,
 }
 
+fn alone() -> u32 {
+    1
+}
+
+fn is_alone(over: &u32) -> bool {
+    *over == 1
+}
+
 impl MessageArrivals {
     fn is_usual(&self) -> bool {
         *self == Self::Fixed
@@ -80,13 +91,20 @@ impl MessagePlan {
     /// the mean gap.
     pub fn length(&self, own: u64) -> Span {
         let count = self.most(own);
-        let gap = 1e9 / self.rate;
+        let gap = self.gap_ns();
         let gaps = match self.arrivals {
             MessageArrivals::Fixed => count.saturating_sub(1) as f64,
             MessageArrivals::Poisson => 2.0 * count as f64 + 10.0,
         };
+        // The first message of the last stream is due nearly a gap later.
+        let gaps = if self.over > 1 { gaps + 1.0 } else { gaps };
         let by_count = Span((gaps * gap).min(u64::MAX as f64) as u64);
         self.time.map_or(by_count, |time| time.min(by_count))
+    }
+
+    /// The mean time between the messages of one stream, in nanoseconds.
+    pub fn gap_ns(&self) -> f64 {
+        1e9 * f64::from(self.over) / self.rate
     }
 
     /// Check the values.
@@ -99,6 +117,9 @@ impl MessagePlan {
             return Err("the rate of messages must be positive, and at most 1,000,000,000 per \
                         second"
                 .into());
+        }
+        if self.over == 0 {
+            return Err("a schedule of messages is that of at least 1 stream".into());
         }
         if self.count == Some(0) {
             return Err("a stream must have at least 1 message".into());

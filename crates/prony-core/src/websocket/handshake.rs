@@ -133,8 +133,8 @@ impl RequestFields {
             self.key = Some(key.ok_or(Refusal::Key));
         } else if name.eq_ignore_ascii_case(b"sec-websocket-extensions") {
             // The first offer that can be accepted.
-            let offers = elements(value).filter(|extension| is_deflate(extension));
-            self.deflate = self.deflate.or(offers.filter_map(Agreed::to_offer).next());
+            let mut offers = elements(value).filter(|extension| is_deflate(extension));
+            self.deflate = self.deflate.or_else(|| offers.find_map(Agreed::to_offer));
         }
     }
 

@@ -33,7 +33,10 @@ pub(super) fn parts(plan: &Plan, spec: &WebSocketPlan, size: &PlanSize) -> Vec<S
         };
         let rate = units::rate(messages.rate);
         let each = if spec.broadcast.is_some() { "publisher" } else { "connection" };
-        parts.push(format!("{rate}{random} on each {each}"));
+        parts.push(match messages.over {
+            1 => format!("{rate}{random} on each {each}"),
+            _ => format!("{rate}{random} on all {each}s together"),
+        });
     }
     if let Some(count) = messages.count {
         let each = if spec.broadcast.is_some() { "publisher" } else { "connection" };

@@ -155,7 +155,7 @@ pub(super) fn explain(plan: &Plan, out: &mut String) {
 /// Writes the schedule of messages.
 pub(super) fn explain_messages(plan: &Plan, out: &mut String) {
     let Some(messages) = plan.messages.as_deref() else { return };
-    let MessagePlan { rate, arrivals, count, time, reply } = *messages;
+    let MessagePlan { rate, over: _, arrivals, count, time, reply } = *messages;
     let rate = RatePlan::constant(rate);
     line(out, "messages", quoted(&rate.to_string()));
     if arrivals == MessageArrivals::Poisson {

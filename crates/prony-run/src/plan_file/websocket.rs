@@ -13,6 +13,9 @@ use crate::websocket::{BroadcastDraft, WebSocketDraft};
 
 const NAMES: &str = "the name of a subprotocol, or a list of them";
 
+/// Whether the rate of messages is that of all connections together.
+const OVER: &[(&str, bool)] = &[("each", false), ("all", true)];
+
 impl<'a> Requests<'a> {
     /// Reads the table `[websocket]`; `None`: the plan has no connections of WebSocket.
     pub(super) fn websocket(&mut self, top: &mut Section<'a>) -> Option<WebSocketDraft> {
@@ -32,6 +35,8 @@ impl<'a> Requests<'a> {
         let subprotocols = section.take("subprotocols");
         let subprotocols = subprotocols.and_then(|i| i.texts(&mut self.problems, NAMES));
         let messages = self.messages(&mut section, item.at);
+        let over = section.take("messages-over");
+        let over = over.and_then(|i| i.word(&mut self.problems, OVER)).unwrap_or(false);
         let compress = section.take("compress").and_then(|i| i.boolean(&mut self.problems));
         let compress = compress.unwrap_or(false);
         let ping = section.take("ping-every");
@@ -42,7 +47,15 @@ impl<'a> Requests<'a> {
         let subprotocols = subprotocols.unwrap_or_default();
         let subprotocols = subprotocols.into_iter().map(Into::into).collect();
         let binary = binary.unwrap_or(false);
-        Some(WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast })
+        Some(WebSocketDraft {
+            binary,
+            subprotocols,
+            messages,
+            over_all: over,
+            compress,
+            ping_every,
+            broadcast,
+        })
     }
 
     fn broadcast(&mut self, section: &mut Section<'a>) -> BroadcastDraft {
@@ -69,6 +82,9 @@ pub(super) fn explain(plan: &Plan, spec: &WebSocketPlan, out: &mut String) {
         line(out, "subprotocols", array(&names));
     }
     explain_messages(plan, out);
+    if plan.messages.as_deref().is_some_and(|messages| messages.over > 1) {
+        line(out, "messages-over", quoted("all"));
+    }
     if spec.compress {
         line(out, "compress", "true");
     }

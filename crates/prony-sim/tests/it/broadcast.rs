@@ -35,6 +35,7 @@ fn broadcast(connections: u32, publishers: u32, rate: f64, count: u64, after: Sp
         })),
         messages: Some(Box::new(MessagePlan {
             rate,
+            over: 1,
             arrivals,
             count: Some(count),
             time: None,

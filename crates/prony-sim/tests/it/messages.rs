@@ -41,6 +41,7 @@ fn call(messages: &[Vec<u8>]) -> CallSpec {
 
 pub(crate) fn schedule(rate: f64, count: u64) -> MessagePlan {
     MessagePlan {
+        over: 1,
         rate,
         arrivals: MessageArrivals::Fixed,
         count: Some(count),

@@ -3,8 +3,8 @@
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    Expect, MessageArrivals, MessagePlan, MessageReply, Plan, StreamFormat, StreamPlan, Think,
-    WebSocketPlan,
+    Expect, MessageArrivals, MessagePlan, MessageReply, Plan, Stop, StreamFormat, StreamPlan,
+    Think, WebSocketPlan,
 };
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
@@ -20,7 +20,7 @@ use crate::plans::{Seed, assert_invariants, closed, ms, open};
 
 fn schedule(rate: f64, count: u64) -> MessagePlan {
     let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
-    MessagePlan { rate, arrivals, count: Some(count), time: None, reply }
+    MessagePlan { rate, over: 1, arrivals, count: Some(count), time: None, reply }
 }
 
 fn websocket(mut plan: Plan, messages: Option<MessagePlan>, stream: Option<StreamPlan>) -> Plan {
@@ -192,6 +192,27 @@ fn pongs_arrive_at_a_known_time() {
     // The handshake arrives after 1.5 ms, so the freeze is from 206.5 to 506.5 ms. The pongs to the
     // pings that are due after 302, 402 and 502 ms arrive after 507 ms.
     assert_eq!(pings.time.sum_ns(), (205 + 105 + 5 + 6) * 1_000_000);
+}
+
+/// One schedule over all connections: 20 connections send 200 messages per second together, evenly,
+/// so that a server with one worker and a service of 4 ms is never late.
+#[test]
+fn connections_take_turns_with_one_schedule() {
+    let messages = MessagePlan { over: 20, ..schedule(200.0, 50) };
+    let stop = Stop { requests: Some(20), ..Stop::default() };
+    let plan = Plan { stop, ..closed(20, Think::None, ms(1)) };
+    let plan = websocket(plan, Some(messages), None);
+    let behavior =
+        ServerBehavior { workers: std::num::NonZeroU32::new(1), ..echo(Latency::Fixed(ms(4))) };
+    for shares in [1, 3] {
+        let mut serve = Serve::new(behavior.clone(), 5);
+        let setup = Setup::new(Link::with_latency(Span::ZERO), 5);
+        let t = load(&plan, shares, &setup, &mut [&mut serve]).main();
+        assert_eq!((t.replies, t.times.message.count()), (20, 1_000), "{:?}", t.faults);
+        assert_eq!((t.times.message.min(), t.times.message.max()), (Some(ms(4)), Some(ms(4))));
+        // The last message is due 999 / 200 s after the first.
+        assert_eq!(t.times.response.max(), Some(ms(4_995) + ms(4)));
+    }
 }
 
 /// Replies that are matched by their stamps, whatever their order: the same latencies as by order,

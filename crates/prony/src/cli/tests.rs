@@ -189,6 +189,8 @@ fn rejects_what_websocket_cannot_do() {
         "ws://h/ --expect OK",
         "ws://h/ --requests-per-connection 5",
         "http://h/ --ping-every 1s",
+        "ws://h/ -b x --messages 10/s --messages-over all -r 5",
+        "ws://h/ -b x --messages-over all",
         "ws://h/ -b x --messages 10/s --messages-reply token --stream messages",
         "http://h/ -b x --publishers 2",
         "ws://h/ -b x --publishers 2",

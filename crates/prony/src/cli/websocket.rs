@@ -22,6 +22,14 @@ pub struct WebSocketArgs {
     /// Offer this subprotocol of WebSocket, may be repeated
     #[arg(long, value_name = "NAME", help_heading = WEBSOCKET)]
     pub subprotocol: Vec<String>,
+    /// Whether --messages is the rate of each connection, or of all together: each, all
+    ///
+    /// With all, the connections of -c (with --publishers: the publishers) send in turn.
+    #[arg(
+        long, value_name = "WHICH", help_heading = WEBSOCKET, requires = "messages",
+        default_value = "each", value_parser = ["each", "all"],
+    )]
+    pub messages_over: String,
     /// Compress messages of WebSocket (permessage-deflate)
     ///
     /// Each message by itself. A connection fails (bad-upgrade) if the server does not agree.
@@ -89,6 +97,7 @@ impl WebSocketArgs {
         let given = [
             (self.binary, "--binary"),
             (!self.subprotocol.is_empty(), "--subprotocol"),
+            (self.messages_over == "all", "--messages-over"),
             (self.ws_compress, "--ws-compress"),
             (self.ping_every.is_some(), "--ping-every"),
             (self.publishers.is_some(), "--publishers"),
@@ -128,8 +137,15 @@ impl WebSocketArgs {
             wait: self.subscribers_wait,
         };
         let (compress, ping_every) = (self.ws_compress, self.ping_every);
-        let draft =
-            WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast };
+        let draft = WebSocketDraft {
+            binary,
+            subprotocols,
+            messages,
+            over_all: self.messages_over == "all",
+            compress,
+            ping_every,
+            broadcast,
+        };
         prepare(plan, draft).map_err(Error::Argument)
     }
 }

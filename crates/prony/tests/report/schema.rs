@@ -229,6 +229,7 @@ fn over_http2() -> [Summary; 3] {
     blocked.main.times.flow_wait.record_n(Span(2_000_000), 3);
     run.plan.messages = Some(Box::new(MessagePlan {
         rate: 10.0,
+        over: 3,
         arrivals: MessageArrivals::Poisson,
         count: Some(3),
         time: Some(Span::from_secs(1)),

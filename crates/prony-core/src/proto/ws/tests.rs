@@ -94,7 +94,14 @@ fn plan(messages: Option<MessageReply>, stream: bool) -> Plan {
     let plan = Plan {
         messages: messages.map(|reply| {
             let arrivals = MessageArrivals::Fixed;
-            Box::new(MessagePlan { rate: 1.0, arrivals, count: Some(2), time: None, reply })
+            Box::new(MessagePlan {
+                rate: 1.0,
+                over: 1,
+                arrivals,
+                count: Some(2),
+                time: None,
+                reply,
+            })
         }),
         stream: stream.then(|| Box::new(StreamPlan::new(StreamFormat::Messages))),
         websocket: Some(Box::new(websocket)),

@@ -402,7 +402,7 @@ fn streams() {
             p:2:1: the text that ends a stream must not be empty
             p:1:1: URLs are all of WebSocket, or none; use ws:// for all
             p:2:1: the table has options of a schedule of messages, but no rate: `messages`
-            p:4:1: [websocket] has no key `hurz`; it may have binary, messages, messages-arrivals, messages-count, messages-reply, messages-time, subprotocols
+            p:4:1: [websocket] has no key `hurz`; it may have binary, compress, messages, messages-arrivals, messages-count, messages-over, messages-reply, messages-time, ping-every, publish-after, publishers, subprotocols, subscribers-wait
         "#]],
     );
 }

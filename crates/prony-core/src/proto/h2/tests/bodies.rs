@@ -195,8 +195,14 @@ fn paced(long: usize) -> Client {
     call.grpc = Some(Box::new(GrpcCall { streams: true, takes: true, ..GrpcCall::default() }));
     let mut plan = plan(vec![call]);
     let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
-    plan.messages =
-        Some(Box::new(MessagePlan { rate: 1.0, arrivals, count: None, time: None, reply }));
+    plan.messages = Some(Box::new(MessagePlan {
+        rate: 1.0,
+        over: 1,
+        arrivals,
+        count: None,
+        time: None,
+        reply,
+    }));
     Client::new(&plan)
 }
 
