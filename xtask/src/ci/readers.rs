@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 16] = [
+const READERS: [Reader; 18] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -104,6 +104,20 @@ const READERS: [Reader; 16] = [
         module: Some("websockets"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: || pip(&venv()?, &["install"], "websockets==17.4"),
+    },
+    Reader {
+        what: "WebSocket of a server in Node.js (the npm package `ws`)",
+        variable: "PRONY_TEST_NODE_WS",
+        module: None,
+        place: || Ok(folder()?.join("node_modules/ws/index.js")),
+        install: || npm("ws@8.23.0"),
+    },
+    Reader {
+        what: "broadcasts by nginx (Debian's package `libnginx-mod-nchan`)",
+        variable: "PRONY_TEST_NCHAN",
+        module: None,
+        place: || Ok("/usr/lib/nginx/modules/ngx_nchan_module.so".into()),
+        install: || apt("libnginx-mod-nchan"),
     },
     Reader {
         what: "language models (the server of the Python package `guidellm`)",
@@ -236,19 +250,27 @@ fn install_go(package: &str) -> Result<()> {
         .env("GOFLAGS", "-modcacherw"))
 }
 
-/// Only the package, without running its scripts.
 fn install_httperfjs() -> Result<()> {
+    npm("httperfjs@0.1.0")
+}
+
+/// Only the package, without running its scripts.
+fn npm(package: &str) -> Result<()> {
     let npm = which("npm").context("npm is not installed")?;
     let quiet = ["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
-    run(program(npm, &quiet).arg("--prefix").arg(folder()?).arg("httperfjs@0.1.0"))
+    run(program(npm, &quiet).arg("--prefix").arg(folder()?).arg(package))
 }
 
 /// Not among the required packages, because it is large.
 fn install_chromium() -> Result<()> {
+    apt("chromium")
+}
+
+fn apt(package: &str) -> Result<()> {
     if !tools::can_install() {
-        bail!("only root on a Debian can install it: `apt-get install chromium`");
+        bail!("only root on a Debian can install it: `apt-get install {package}`");
     }
-    tools::apt(&["chromium"])
+    tools::apt(&[package])
 }
 
 /// Only the source: the package is in Python 2, and is not installed.

@@ -82,15 +82,7 @@ fn note(seen: &mut Seen, t: &Tally) {
             });
         }
     }
-    if let Some(pings) = t.pings.as_deref() {
-        note!(seen, Pings, pings, { sent, answered, time });
-    }
-    if let Some(broadcast) = t.broadcast.as_deref() {
-        note!(seen, Broadcast, broadcast, {
-            subscribers, published, expected, delivered, complete, reordered, duplicates, unstamped,
-            delivery, spread, log,
-        });
-    }
+    note_websocket(seen, t);
     if let Some(tokens) = t.tokens.as_deref() {
         note!(seen, TokenTally, tokens, {
             ttft, ttft_service, itl, chunk_gap, chunks, chunks_in_drain, chunks_together, replies,
@@ -116,6 +108,18 @@ fn note(seen: &mut Seen, t: &Tally) {
     }
     for name in &t.names {
         note!(seen, NameTally, name, { started, replies, failed, response, service, statuses });
+    }
+}
+
+fn note_websocket(seen: &mut Seen, t: &Tally) {
+    if let Some(pings) = t.pings.as_deref() {
+        note!(seen, Pings, pings, { sent, answered, time });
+    }
+    if let Some(broadcast) = t.broadcast.as_deref() {
+        note!(seen, Broadcast, broadcast, {
+            subscribers, published, expected, delivered, complete, reordered, duplicates, unstamped,
+            delivery, spread, log,
+        });
     }
 }
 
@@ -169,8 +173,8 @@ fn messages(seen: &mut Seen) {
     }
 }
 
-/// Pings, and broadcasts by a server that makes mistakes. What shares know together is known once they are
-/// merged; it is saved then.
+/// Pings, and broadcasts by a server that makes mistakes. What shares know together is known once
+/// they are merged; it is saved then.
 fn broadcasts(seen: &mut Seen) {
     for seed in 0..4 {
         let _case = Seed(seed);

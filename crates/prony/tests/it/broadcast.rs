@@ -1,11 +1,9 @@
 //! Broadcasts over WebSocket: by prony's own target server, whose mistakes are known, and by nginx
 //! with nchan.
 
-use std::path::Path;
-
 use serde_json::Value;
 
-use crate::rig::{Other, Report, Serve, alone, have, measure, prony, served};
+use crate::rig::{Other, Report, Serve, alone, measure, prony, served};
 
 fn broadcast(report: &Report) -> &Value {
     &report.0["measurement"]["tally"]["broadcast"]
@@ -43,7 +41,9 @@ fn a_correct_server_reaches_all_subscribers() {
     assert!(report.ms("delivery", "min") >= 2.0, "{:#}", report.0["measurement"]["times"]);
     let counters = server.stop();
     assert_eq!(served(&counters, "socket_messages_received"), 200);
-    assert_eq!(served(&counters, "socket_messages_sent"), 200 * 21);
+    // A publisher that has sent its last message receives no more.
+    let sent = served(&counters, "socket_messages_sent");
+    assert!((4_100..=200 * 21).contains(&sent), "{sent}");
 }
 
 /// With one publisher, all mistakes of the server are about subscribers: both sides count the same.
@@ -89,19 +89,16 @@ fn broadcasts_are_explained_and_simulated() {
     assert_eq!(direct.0["measurement"]["times"]["spread"]["max_ns"], 0);
 }
 
-/// Where Debian's package libnginx-mod-nchan has its module.
-const NCHAN: &str = "/usr/lib/nginx/modules/ngx_nchan_module.so";
-
 /// nginx with nchan, by which publishers are subscribers, too.
 #[test]
 fn nchan_reaches_all_subscribers() {
-    if !have("nginx") || !Path::new(NCHAN).exists() {
-        eprintln!("skipped: no nginx with nchan (Debian's package libnginx-mod-nchan)");
+    let Ok(module) = std::env::var("PRONY_TEST_NCHAN") else {
+        eprintln!("skipped: PRONY_TEST_NCHAN names no module of nginx");
         return;
-    }
+    };
     let _alone = alone();
     let config = format!(
-        "load_module {NCHAN};
+        "load_module {module};
         daemon off; master_process off; pid @DIR@/pid; error_log @DIR@/error.log info;
         events {{ worker_connections 1024; }}
         http {{

@@ -60,4 +60,5 @@ mod tls;
 mod tui;
 mod until;
 mod websocket;
+mod websocket_node;
 mod wrk;

@@ -103,8 +103,8 @@ fn measures_pings_and_matches_replies_by_their_stamps() {
     assert_eq!(served(&counters, "violations"), 0);
 }
 
-/// The resident memory of a client with this many idle connections, in bytes, after each has had the
-/// reply to a message.
+/// The resident memory of a client with this many idle connections, in bytes, after each has had
+/// the reply to a message.
 fn resident(url: &str, connections: usize) -> u64 {
     let count = connections.to_string();
     let load = ["-t", "1", "-c", &count, "-n", &count, "--timeout", "1h", "-b", "hello"];

@@ -235,22 +235,7 @@ fn over_http2() -> [Summary; 3] {
         time: Some(Span::from_secs(1)),
         reply: MessageReply::Field,
     }));
-    let (after, wait) = (Span::ZERO, Span(9));
-    let broadcast = BroadcastPlan { publishers: 3, after, wait, process: 0 };
-    run.plan.websocket = Some(Box::new(WebSocketPlan {
-        binary: true,
-        subprotocols: vec!["chat".into()],
-        compress: true,
-        ping_every: Some(Span(5)),
-        broadcast: Some(Box::new(broadcast)),
-    }));
-    let mut pings = Pings { sent: 3, answered: 1, ..Pings::default() };
-    pings.time.record(Span(1_000));
-    run.main.pings = Some(Box::new(pings));
-    let mut broadcast = Broadcast { expected: 7, delivered: 5, ..Broadcast::default() };
-    broadcast.delivery.record(Span(1_000));
-    broadcast.spread.record(Span(1_000));
-    run.main.broadcast = Some(Box::new(broadcast));
+    websocket(&mut run);
     let slo = TokenPlan::parse_slo("ttft < 300ms, itl < 50ms").expect("limits");
     run.plan.stream = Some(Box::new(StreamPlan {
         format: StreamFormat::Sse,
@@ -269,6 +254,26 @@ fn over_http2() -> [Summary; 3] {
     let kind = |run: &Summary| report(run)["verdict"]["bottleneck"]["kind"].clone();
     assert_eq!([&run, &limited, &blocked].map(kind), ["streams", "stream-limit", "window"]);
     [run, limited, blocked]
+}
+
+/// A broadcast over WebSocket, with pings.
+fn websocket(run: &mut Summary) {
+    let (after, wait) = (Span::ZERO, Span(9));
+    let broadcast = BroadcastPlan { publishers: 3, after, wait, process: 0 };
+    run.plan.websocket = Some(Box::new(WebSocketPlan {
+        binary: true,
+        subprotocols: vec!["chat".into()],
+        compress: true,
+        ping_every: Some(Span(5)),
+        broadcast: Some(Box::new(broadcast)),
+    }));
+    let mut pings = Pings { sent: 3, answered: 1, ..Pings::default() };
+    pings.time.record(Span(1_000));
+    run.main.pings = Some(Box::new(pings));
+    let mut broadcast = Broadcast { expected: 7, delivered: 5, ..Broadcast::default() };
+    broadcast.delivery.record(Span(1_000));
+    broadcast.spread.record(Span(1_000));
+    run.main.broadcast = Some(Box::new(broadcast));
 }
 
 /// Replies of a language model.

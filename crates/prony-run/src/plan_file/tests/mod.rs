@@ -364,8 +364,8 @@ fn explains_connections_of_websocket() {
     assert_eq!(short.messages.as_deref().and_then(|m| m.count), Some(1));
     assert_eq!(self::plan(&explain(&short, &[])), short);
     let shared = self::plan(
-        "url = \"ws://h/\"\nconnections = 9\nrequests = 9\nrequest = [{ path = \"/\", body = \"hi\" }]\n\
-         [websocket]\nmessages = \"10/s\"\nmessages-count = 5\npublishers = 3\n",
+        "url = \"ws://h/\"\nconnections = 9\nrequests = 9\n\
+         request = [{ path = \"/\", body = \"hi\" }]\n[websocket]\nmessages = \"10/s\"\nmessages-count = 5\npublishers = 3\n",
     );
     let broadcast = *shared.broadcast().expect("a broadcast");
     let (after, wait) = (Span::from_secs(1), Span::from_secs(2));
