@@ -4,7 +4,7 @@ use crate::grpc::Status;
 use crate::http2;
 use crate::plan::{
     CallSpec, Expect, HttpVersion, Load, MessageReply, Pace, Pick, Plan, SessionKind, StreamFormat,
-    Think, TlsSpec, check_version,
+    Think, TlsSpec, check_version, steps,
 };
 use crate::rate::Arrivals;
 use crate::script::Script;
@@ -142,8 +142,14 @@ impl Plan {
             if let Err(why) = check_think(burst.think) {
                 return fail(why);
             }
+            if let Some(retry) = burst.control.as_ref().and_then(|control| control.retry.as_ref()) {
+                if burst.calls.len() > 1 {
+                    return fail("only a burst of one request can be made again".into());
+                }
+                retry.check().or_else(fail)?;
+            }
         }
-        Ok(())
+        steps(&kind.bursts).map(|_| ())
     }
 
     fn check_http2(&self) -> Result<(), String> {

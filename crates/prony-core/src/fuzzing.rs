@@ -20,7 +20,7 @@ use crate::plan::{
 use crate::proto::h1::{Conn, H1};
 use crate::proto::{self, Carrier, Reply};
 use crate::rate::RatePlan;
-use crate::script::{Jar, Origin, Scope, Template};
+use crate::script::{Condition, Jar, Origin, Scope, Template};
 use crate::target::{Endpoint, Url, check_header, check_method, parse_url_file};
 use crate::units::{Nanos, ParseError, RequestId, Span};
 
@@ -187,6 +187,31 @@ pub fn template(data: &[u8]) {
                 assert_eq!(first.as_deref(), Ok(data), "a text without fields");
             }
             assert_eq!(template.sample(9, None).is_ok(), without, "a variable without a value");
+        }
+    }
+}
+
+/// Fuzz target: a condition. A parsed condition always gives the same result, and never holds if it
+/// compares with a value that is missing.
+///
+/// # Panics
+/// If not.
+pub fn condition(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let variables = ["token", "absent"].map(str::to_owned).to_vec();
+    let scope = Scope { variables, ..Scope::default() };
+    match Condition::parse(text, &scope, &mut 0) {
+        Err(error) => {
+            assert!(error.at <= data.len() && !error.what.is_empty(), "{error:?}");
+            assert!(!error.what.contains(['\n', '\r']), "{error:?}");
+        }
+        Ok(condition) => {
+            assert!(Template::has_fields(data), "it cannot change");
+            for value in ["", "7", "-1.5", "text"] {
+                let first = condition.sample(9, value.as_bytes());
+                assert_eq!(first, condition.sample(9, value.as_bytes()), "another result");
+                assert!(!(first && condition.needs(1)), "it holds without a value");
+            }
         }
     }
 }
@@ -535,6 +560,11 @@ mod tests {
     #[test]
     fn corpus_of_template() {
         replay("template", super::template);
+    }
+
+    #[test]
+    fn corpus_of_condition() {
+        replay("condition", super::condition);
     }
 
     #[test]

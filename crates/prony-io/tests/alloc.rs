@@ -93,7 +93,7 @@ fn plan(load: Load, pipeline: u32, requests_per_connection: Option<u32>) -> Plan
 
 /// The same load in sessions of three bursts, with and without pauses.
 fn sessions(plan: Plan) -> Plan {
-    let burst = |lead, think| Burst { calls: vec![0; 20], lead, think, repeat: 1 };
+    let burst = |lead, think| Burst { calls: vec![0; 20], lead, think, repeat: 1, control: None };
     let pause = Think::Exponential(Span::from_millis(5));
     let bursts = vec![burst(true, Think::None), burst(false, pause), burst(false, Think::None)];
     let sessions = Sessions {

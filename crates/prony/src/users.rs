@@ -131,7 +131,7 @@ impl Users {
         let kind = |(name, weight): &(String, u32)| SessionKind {
             name: name.clone(),
             weight: *weight,
-            bursts: vec![Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 }],
+            bursts: vec![Burst::of(vec![0], Think::None)],
         };
         let sessions = Sessions {
             pick: Pick::Random,

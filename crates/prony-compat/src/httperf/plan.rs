@@ -188,6 +188,7 @@ fn same_call(o: &Opts, call: u32, n: u64, think: Think) -> Vec<Burst> {
         lead: o.has_sessions() && size > 1,
         think,
         repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
+        control: None,
     };
     let mut bursts = vec![burst(size, n / size)];
     if !n.is_multiple_of(size) {
@@ -204,6 +205,7 @@ fn in_bursts(o: &Opts, list: &[u32], think: Think) -> Vec<Burst> {
         lead: o.has_sessions() && calls.len() > 1,
         think,
         repeat: 1,
+        control: None,
     };
     list.chunks(size).map(burst).collect()
 }
@@ -238,7 +240,7 @@ fn paged(
                     calls.intern(template.call(method, uri, Vec::new(), &[]))
                 };
                 let calls = level.iter().map(call).collect();
-                Burst { calls, lead: false, think: Think::None, repeat: 1 }
+                Burst::of(calls, Think::None)
             })
             .collect();
         if let [.., last] = &mut bursts[..] {

@@ -70,7 +70,7 @@ impl Plan {
 
     /// A copy of the plan without possible secrets: values of headers that are not known to be
     /// harmless, values of queries, bodies, raw bytes, defaults of extracted values, variables,
-    /// rows of tables, and the client's key.
+    /// rows of tables, conditions, and the client's key.
     #[must_use]
     pub fn hidden(&self) -> Self {
         let mut plan = self.clone();
@@ -82,6 +82,11 @@ impl Plan {
         }
         for (_, value) in &mut plan.data.variables {
             HIDDEN.clone_into(value);
+        }
+        let sessions = plan.sessions.iter_mut().filter(|sessions| sessions.has_control());
+        let kinds = sessions.flat_map(|sessions| &mut sessions.kinds);
+        for control in kinds.flat_map(|kind| &mut kind.bursts).filter_map(|b| b.control.as_mut()) {
+            control.hide(HIDDEN);
         }
         if let Some(key) = plan.tls.as_mut().and_then(|tls| tls.key.as_mut()) {
             *key = Secret::hidden();
@@ -110,6 +115,7 @@ fn excerpt_of(sessions: &Sessions) -> Sessions {
     let mut left = Plan::EXCERPT_NAMED;
     let kinds = sessions.kinds.iter().take(Plan::EXCERPT).map(|kind| {
         let mut bursts = Vec::new();
+        let is_cut = kind.bursts.iter().any(|b| b.calls.iter().any(|&c| c >= Plan::EXCERPT as u32));
         for burst in &kind.bursts {
             let kept = burst.calls.iter().copied().filter(|&call| call < Plan::EXCERPT as u32);
             let calls: Vec<u32> = kept.take(left).collect();
@@ -119,6 +125,12 @@ fn excerpt_of(sessions: &Sessions) -> Sessions {
             }
             if left == 0 {
                 break;
+            }
+        }
+        if is_cut || bursts.len() < kind.bursts.len() {
+            // A switch counts its bursts.
+            for control in bursts.iter_mut().filter_map(|burst| burst.control.as_mut()) {
+                control.switches.clear();
             }
         }
         SessionKind { name: kind.name.clone(), weight: kind.weight, bursts }
@@ -158,7 +170,7 @@ mod tests {
     #[test]
     fn sessions_of_an_excerpt_contain_only_requests_of_the_excerpt() {
         let mut whole = plan(1_000);
-        let burst = |calls| Burst { calls, lead: false, think: Think::None, repeat: 1 };
+        let burst = |calls| Burst::of(calls, Think::None);
         let kind = |i: u32| SessionKind {
             name: String::new(),
             weight: 1,

@@ -1,6 +1,7 @@
 //! The plan of a run, already valid: the common form to which every front end compiles.
 
 mod clients;
+mod control;
 mod excerpt;
 mod exchange;
 mod framing;
@@ -31,6 +32,9 @@ use crate::vars::{Extract, Table};
 
 pub use crate::secret::Secret;
 pub use clients::{Clients, Pace};
+pub use control::{
+    Alternative, AtLimit, Control, Gate, Retry, RetryOn, Step, Switch, Until, steps,
+};
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
 pub(crate) use framing::check_version;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Pick, Shared, Think};
+use super::{Control, Pick, Shared, Think};
 
 /// The sessions of a plan. With them, [`super::Load`] starts sessions instead of requests: in the
 /// open loop each arrival starts one; in the closed loop each of `connections` users runs one after
@@ -61,6 +61,9 @@ pub struct Burst {
     pub think: Think,
     /// How often the burst is repeated, at least once.
     pub repeat: u32,
+    /// What decides whether it is made, and how often; `None`: always, `repeat` times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Box<Control>>,
 }
 
 /// What a session does with the cookies of its replies.
@@ -106,6 +109,11 @@ pub enum OnFailure {
 }
 
 impl Sessions {
+    /// Whether something decides which steps a session makes.
+    pub fn has_control(&self) -> bool {
+        self.kinds.iter().flat_map(|kind| &kind.bursts).any(|burst| burst.control.is_some())
+    }
+
     /// Sessions of these kinds, with default options.
     pub fn plain(kinds: Vec<SessionKind>) -> Self {
         Self {
@@ -121,10 +129,29 @@ impl Sessions {
     }
 }
 
+impl Burst {
+    /// These calls, all at once, and this pause.
+    pub fn of(calls: Vec<u32>, think: Think) -> Self {
+        Self { calls, lead: false, think, repeat: 1, control: None }
+    }
+
+    /// The number of its requests, with all repetitions.
+    fn len(&self) -> u64 {
+        self.calls.len() as u64 * u64::from(self.repeat)
+    }
+}
+
 impl SessionKind {
-    /// The number of its requests.
+    /// The number of its requests; with conditions and switches, all that it has.
     pub fn len(&self) -> u64 {
-        self.bursts.iter().map(|b| b.calls.len() as u64 * u64::from(b.repeat)).sum()
+        self.bursts.iter().map(Burst::len).sum()
+    }
+
+    /// The largest number of requests that one session can make, with retries.
+    pub(crate) fn most(&self) -> u64 {
+        let retries = |b: &Burst| b.control.as_ref()?.retry.as_ref().map(|r| u64::from(r.times));
+        let most = |b: &Burst| b.len().saturating_mul(1 + retries(b).unwrap_or(0));
+        self.bursts.iter().map(most).fold(0, u64::saturating_add)
     }
 
     /// Whether it has no requests.

@@ -364,7 +364,7 @@ proptest! {
 fn a_plan_with_a_shared_cookie_jar_is_not_split() {
     let mut plan = plan();
     assert_eq!(plan.shards_max(), 10);
-    let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
+    let burst = Burst::of(vec![0], Think::None);
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     for (cookies, most) in [(Cookies::Off, 10), (Cookies::Session, 10), (Cookies::Shared, 1)] {
         plan.sessions = Some(Sessions { cookies, ..Sessions::plain(vec![kind.clone()]) });

@@ -47,7 +47,7 @@ pub use phases::{KernelTimes, MissingTime, Phases};
 pub use pings::Pings;
 use section::Section;
 use series::Series;
-pub use sessions::{KindTally, NameTally, SessionEnd, SessionTally};
+pub use sessions::{KindTally, NameTally, SessionEnd, SessionTally, StepTally};
 pub use stamps::Stamps;
 pub use tls::{FirstHandshake, Secured, TlsTally};
 pub use tokens::{Finished, TokenReply, TokenTally};

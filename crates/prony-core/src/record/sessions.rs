@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{add, add_by_key, merge_fields};
+use super::merge::{add, add_by_key, merge_fields, optional};
 use super::{Recorder, Stamps};
 use crate::fault::{Fault, FaultClass};
 use crate::proto::Reply;
@@ -51,6 +51,25 @@ pub struct SessionTally {
     /// One for each of the plan's kinds of sessions, if it has several but not too many.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<KindTally>,
+    /// What sessions decided about their steps; `None`: nothing of it occurred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Box<StepTally>>,
+}
+
+/// The decisions of sessions about their steps; each belongs to the section of its session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepTally {
+    /// Steps and switches that were not made, because of their conditions.
+    pub skipped: u64,
+    /// Steps that were repeated as often as they may be, without the condition that ends it.
+    pub limited: u64,
+    /// Requests that were made again, each time.
+    pub retried: u64,
+    /// Steps that failed after their last retry.
+    pub exhausted: u64,
+    /// From the intended start of the first try to the last reply; steps that succeeded after
+    /// retries.
+    pub recovered: Hist,
 }
 
 /// The sessions of one kind. Sessions that were dropped before their kind was drawn are missing.
@@ -106,6 +125,19 @@ impl SessionTally {
             lengths: add_by_key,
             per_second: add_by_key,
             kinds: by_place,
+            steps: optional(StepTally::merge),
+        });
+    }
+}
+
+impl StepTally {
+    fn merge(&mut self, other: &Self) {
+        merge_fields!(self, other, {
+            skipped: add,
+            limited: add,
+            retried: add,
+            exhausted: add,
+            recovered: Hist::merge,
         });
     }
 }
@@ -219,6 +251,48 @@ impl Recorder {
             }
         }
         *sessions.lengths.entry(replies).or_default() += 1;
+    }
+
+    /// What the session that is due since `intended` decides about its steps.
+    fn steps(&mut self, intended: Nanos) -> Option<&mut StepTally> {
+        let sessions = self.section(intended).tally.sessions.as_mut()?;
+        Some(sessions.steps.get_or_insert_default())
+    }
+
+    /// The session due since `intended` skips this number of steps.
+    pub fn steps_skipped(&mut self, intended: Nanos, n: u64) {
+        if let Some(steps) = self.steps(intended) {
+            steps.skipped += n;
+        }
+    }
+
+    /// The session due since `intended` has repeated a step as often as it may.
+    pub fn limit_reached(&mut self, intended: Nanos) {
+        if let Some(steps) = self.steps(intended) {
+            steps.limited += 1;
+        }
+    }
+
+    /// The session due since `intended` makes a failed request again.
+    pub fn step_retried(&mut self, intended: Nanos) {
+        if let Some(steps) = self.steps(intended) {
+            steps.retried += 1;
+        }
+    }
+
+    /// A step of the session due since `intended` has succeeded after retries, `took` after the
+    /// intended start of its first try.
+    pub fn step_recovered(&mut self, intended: Nanos, took: Span) {
+        if let Some(steps) = self.steps(intended) {
+            steps.recovered.record(took);
+        }
+    }
+
+    /// A step of the session due since `intended` has failed after its last retry.
+    pub fn retries_exhausted(&mut self, intended: Nanos) {
+        if let Some(steps) = self.steps(intended) {
+            steps.exhausted += 1;
+        }
     }
 
     /// Sessions completed so far in both sections, for progress.

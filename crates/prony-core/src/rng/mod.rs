@@ -48,8 +48,12 @@ pub enum Stream {
     Masks = 14,
     /// The prompts for language models.
     Prompts = 15,
+    /// The choice of an alternative in a session.
+    Switch = 16,
+    /// The waits before retries of a session.
+    Retry = 17,
     /// The checks in the stamps of broadcasts.
-    Stamps = 16,
+    Stamps = 18,
 }
 
 /// 64 random bits that depend only on the arguments.

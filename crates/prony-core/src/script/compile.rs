@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::cookies::{Jar, Origin};
+use super::flow::{ConditionPlace, Deciding, Flow};
 use super::{Filled, Locals, Source, Table, TableError, Unsent, is_name, messages};
 use crate::plan::{CallSpec, Cookies, Plan, Sessions, Shared};
 use crate::units::Nanos;
 use crate::vars::Extractor;
+use crate::vars::condition::Scratch;
 use crate::vars::message::Message;
 use crate::vars::{BUILT_IN, Moment, Scope, Template, TemplateError};
 
@@ -24,6 +26,8 @@ pub struct Script {
     /// The number of requests of the longest session: the difference between the counters of two
     /// consecutive sessions.
     stride: u64,
+    /// The decisions of its sessions, if they have any.
+    flow: Option<Box<Flow>>,
 }
 
 /// An error in the dynamic parts of a plan, and its position.
@@ -56,6 +60,8 @@ pub enum Part {
     Variable(usize),
     /// The table with this index in the plan's data.
     Table(usize),
+    /// A condition of a session.
+    Condition(ConditionPlace),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -88,10 +94,15 @@ impl Script {
         let plain = |call: &CallSpec| !call.template && call.extract.is_empty();
         let scope = scope(plan).map_err(|error| vec![error])?;
         let initial = initial(plan, &scope).map_err(|error| vec![error])?;
-        if cookies == Cookies::Off && plan.calls.iter().all(plain) {
+        let has_control = plan.sessions.as_ref().is_some_and(Sessions::has_control);
+        if cookies == Cookies::Off && !has_control && plan.calls.iter().all(plain) {
             return Ok(None);
         }
-        let (mut calls, mut problems) = (Vec::with_capacity(plan.calls.len()), Vec::new());
+        let (flow, mut problems) = match Flow::new(plan, &scope) {
+            Ok(flow) => (flow, Vec::new()),
+            Err(problems) => (None, problems),
+        };
+        let mut calls = Vec::with_capacity(plan.calls.len());
         for (index, spec) in plan.calls.iter().enumerate() {
             match compile(spec, &scope) {
                 Ok(call) => calls.push(call),
@@ -115,7 +126,7 @@ impl Script {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let longest = plan.sessions.iter().flat_map(|s| &s.kinds).map(|kind| kind.len()).max();
+        let longest = plan.sessions.iter().flat_map(|s| &s.kinds).map(|kind| kind.most()).max();
         Ok(Some(Self {
             seed: plan.seed,
             cookies,
@@ -124,6 +135,7 @@ impl Script {
             specs: plan.calls.clone(),
             calls,
             stride: longest.unwrap_or(1).max(1),
+            flow: flow.map(Box::new),
         }))
     }
 
@@ -156,6 +168,23 @@ impl Script {
         self.has_cookies() || self.calls[call as usize].parts.is_some()
     }
 
+    /// The decisions of its sessions, if they have any.
+    #[inline]
+    pub fn flow(&self) -> Option<&Flow> {
+        self.flow.as_deref()
+    }
+
+    /// What a session decides by, before request `request` (its number in the session, from 0).
+    pub fn deciding<'a>(
+        &'a self,
+        request: u64,
+        locals: &'a Locals,
+        scratch: &'a mut Scratch,
+    ) -> Deciding<'a> {
+        let moment = self.moment(locals.session, request);
+        Deciding { seed: self.seed, moment, tables: &self.tables, locals, scratch }
+    }
+
     /// Start session `session` (its number in the whole run, from 0): set its rows and the initial
     /// values of its variables.
     pub fn begin(&self, session: u64, locals: &mut Locals) {
@@ -163,7 +192,8 @@ impl Script {
         locals.rows.clear();
         let row = |(i, table): (usize, &Arc<Table>)| table.row_of(session, i, self.seed);
         locals.rows.extend(self.tables.iter().enumerate().map(row));
-        (0..self.initial.len()).for_each(|index| locals.unset(index));
+        let status = self.flow().and_then(Flow::status);
+        (0..self.initial.len()).chain(status).for_each(|index| locals.unset(index));
         let (mut value, mut scratch) = (Vec::new(), Vec::new());
         for (index, template) in self.initial.iter().enumerate() {
             let Some(template) = template else { continue };
@@ -268,6 +298,10 @@ impl std::fmt::Display for ScriptError {
             Part::Extract(index) => write!(f, "extract {}: ", index + 1)?,
             Part::Variable(index) => write!(f, "variable {}: ", index + 1)?,
             Part::Table(index) => write!(f, "table {}: ", index + 1)?,
+            Part::Condition(ConditionPlace { kind, burst, key, .. }) => {
+                let key = key.name();
+                write!(f, "session {}: burst {}: `{key}`: ", kind + 1, burst + 1)?;
+            }
         }
         match self.at {
             Some(at) => write!(f, "at byte {}: {}", at + 1, self.what),

@@ -9,8 +9,10 @@ mod capture;
 mod compile;
 mod cookies;
 mod filled;
+mod flow;
 mod messages;
 
+pub use crate::vars::condition::{Condition, Scratch};
 pub use crate::vars::{
     BODY_LIMIT, BUILT_IN, Extract, ExtractError, Locals, Moment, PickRow, Place, Scope, Source,
     Table, TableError, Template, TemplateError, Unsent, is_name,
@@ -19,6 +21,7 @@ pub use capture::Capture;
 pub use compile::{Part, Script, ScriptError};
 pub use cookies::{Jar, Origin};
 pub use filled::Filled;
+pub use flow::{ConditionKey, ConditionPlace, Deciding, Flow, Repetition, STATUS};
 
 #[cfg(test)]
 mod tests;

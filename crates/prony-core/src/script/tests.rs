@@ -8,7 +8,7 @@ use crate::units::Nanos;
 
 /// A plan with one kind of session, which makes each of these calls in its own burst.
 fn plan(calls: Vec<CallSpec>) -> Plan {
-    let burst = |i| Burst { calls: vec![i], lead: false, think: Think::None, repeat: 1 };
+    let burst = |i| Burst::of(vec![i], Think::None);
     let bursts = (0..calls.len() as u32).map(burst).collect();
     let kind = SessionKind { name: String::new(), weight: 1, bursts };
     let sessions = Sessions::plain(vec![kind]);

@@ -166,7 +166,7 @@ impl<'a> Body<'a> {
     }
 }
 
-fn expression(text: &str) -> Result<Regex, ExtractError> {
+pub(super) fn expression(text: &str) -> Result<Regex, ExtractError> {
     // A body need not be UTF-8.
     let config = Regex::config().utf8_empty(false);
     let syntax = syntax::Config::new().utf8(false);

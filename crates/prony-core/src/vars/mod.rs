@@ -1,6 +1,7 @@
 //! The sources of the variable parts of a request: templates with fields, rows of tables, values
 //! extracted from replies. [`script`](crate::script) uses them for the sessions of a plan.
 
+pub(crate) mod condition;
 mod extract;
 mod filter;
 pub(crate) mod message;

@@ -130,6 +130,11 @@ impl Template {
         names
     }
 
+    /// Whether it has a field.
+    pub(super) fn is_variable(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Field(..)))
+    }
+
     /// The texts between its fields, and their positions.
     pub(crate) fn literals(&self) -> impl Iterator<Item = (usize, &[u8])> + '_ {
         self.pieces.iter().filter_map(|piece| match piece {
@@ -219,14 +224,14 @@ impl What {
 }
 
 /// The position of the next `{{` that starts a field, at or after `at`.
-fn opening(text: &[u8], at: usize) -> Option<usize> {
+pub(super) fn opening(text: &[u8], at: usize) -> Option<usize> {
     let open = at + text[at..].windows(2).position(|pair| pair == b"{{")?;
     let more = text[open + 2..].iter().take_while(|&&b| b == b'{').count();
     Some(open + more)
 }
 
 /// The length of the field at the start of a text: up to the first `}}` outside quotes.
-fn closing(text: &[u8]) -> Option<usize> {
+pub(super) fn closing(text: &[u8]) -> Option<usize> {
     let mut quote = None;
     for (i, &byte) in text.iter().enumerate() {
         match quote {

@@ -176,8 +176,7 @@ fn filled(call: GrpcCall, v: &str, n: &str) -> Vec<u8> {
     };
     let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
     let load = Load::Closed { connections: 1, think: Think::None };
-    let burst =
-        prony_core::plan::Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
+    let burst = prony_core::plan::Burst::of(vec![0], Think::None);
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     let mut sessions = Sessions::plain(vec![kind]);
     sessions.cookies = Cookies::Off;

@@ -202,7 +202,7 @@ pub(crate) fn allocations(streams: u32, what: Requests) -> f64 {
 
 /// The plan in sessions without an end, with messages of two template fields.
 fn filled(mut plan: Plan) -> Plan {
-    let burst = Burst { calls: vec![0; 20], lead: false, think: Think::None, repeat: u32::MAX };
+    let burst = Burst { repeat: u32::MAX, ..Burst::of(vec![0; 20], Think::None) };
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     plan.sessions = Some(Sessions { connections: 1, ..Sessions::plain(vec![kind]) });
     plan.stop = Stop { requests: None, sessions: Some(2), duration: None };

@@ -12,6 +12,8 @@ pub(super) struct Sessions {
     rate: f64,
     lifetime: Times,
     failtime: Times,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<Times>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kinds: Vec<Kind>,
 }
@@ -37,10 +39,12 @@ impl Sessions {
             unfinished: kind.unfinished,
             lifetime: Times::of(&kind.lifetime),
         });
+        let steps = sessions.steps.as_deref();
         Some(Self {
             rate: tally.session_rate().unwrap_or(0.0),
             lifetime: Times::of(&sessions.lifetime),
             failtime: Times::of(&sessions.failtime),
+            recovered: steps.filter(|s| s.recovered.count() > 0).map(|s| Times::of(&s.recovered)),
             kinds: kinds.collect(),
         })
     }

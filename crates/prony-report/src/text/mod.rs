@@ -217,6 +217,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         (if is_exchange { "exchanges" } else { "requests" }, vec![requests(t)]),
         ("network", exchange::network(t)),
         ("sessions", sessions(t)),
+        ("steps", session_kinds::steps(t)),
         ("rate", rates(summary)),
         ("data", data(t)),
         ("statuses", if is_exchange { Vec::new() } else { statuses(t, detail.statuses) }),

@@ -61,3 +61,27 @@ pub(super) fn director(cost: &DirectorCost) -> String {
         units::span(cost.longest)
     )
 }
+
+/// What the sessions decided about their steps.
+pub(super) fn steps(t: &Tally) -> Vec<String> {
+    let Some(steps) = t.sessions.as_ref().and_then(|s| s.steps.as_deref()) else {
+        return Vec::new();
+    };
+    let recovered = steps.recovered.count();
+    let mut parts: Vec<String> = [
+        (steps.skipped, "skipped"),
+        (steps.limited, "repeated up to their limit"),
+        (steps.retried, "retries"),
+        (recovered, "recovered"),
+        (steps.exhausted, "failed after all retries"),
+    ]
+    .into_iter()
+    .filter(|&(n, _)| n > 0)
+    .map(|(n, what)| format!("{} {what}", units::count(n)))
+    .collect();
+    if let Some(most) = steps.recovered.max() {
+        let median = steps.recovered.quantile(0.5).unwrap_or(most);
+        parts.push(format!("with retries p50 {}, max {}", units::span(median), units::span(most)));
+    }
+    parts
+}

@@ -4,7 +4,7 @@
 use std::env;
 use std::sync::Arc;
 
-use prony_core::plan::{CallSpec, Data, Plan};
+use prony_core::plan::{Burst, CallSpec, Data, Plan};
 use prony_core::script::{
     Extract, Part, PickRow, Place, Script, ScriptError, Table, Template, is_name,
 };
@@ -33,6 +33,9 @@ pub(super) fn read_environment(targets: &mut Targets) {
         templates.flat_map(texts).flat_map(Template::environment).collect();
     let variables = targets.data.variables.iter().map(|(_, text)| text.as_bytes());
     names.extend(variables.flat_map(Template::environment));
+    let kinds = targets.sessions.iter().flat_map(|sessions| &sessions.kinds);
+    let conditions = kinds.flat_map(|kind| &kind.bursts).flat_map(Burst::conditions);
+    names.extend(conditions.flat_map(|text| Template::environment(text.as_bytes())));
     names.sort();
     names.dedup();
     // `var` may panic on a name with '=' or a NUL byte, which is invalid.
@@ -108,6 +111,7 @@ impl<'a> Requests<'a> {
                 Part::Extract(_) => format!("`extract`: {}", error.what),
                 Part::Variable(_) => format!("`variables`: {}", error.what),
                 Part::Table(_) => format!("`data`: {}", error.what),
+                Part::Condition(place) => format!("`{}`: {}", place.key.name(), error.what),
             };
             self.problems.add(at, what);
         }
@@ -134,6 +138,11 @@ impl<'a> Requests<'a> {
             (Part::Table(index), _) => {
                 let name = format!("data.{}", plan.data.tables[index].name());
                 return found(file, 0, &name).unwrap_or(0);
+            }
+            (Part::Condition(place), _) => {
+                let text = place.text(plan).unwrap_or_default();
+                let at = error.at.unwrap_or(0).min(text.len());
+                return found(file, 0, text).map_or(0, |place| place + at);
             }
             (Part::Extract(index), Some(call)) => {
                 return found(file, from, &call.extract[index].variable).unwrap_or(from);

@@ -6,12 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prony_core::plan::{
     Burst, CallSpec, Calls, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan,
-    SessionKind, Sessions, Shard, Think,
+    SessionKind, Sessions, Shard, Think, steps,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::target::{Endpoint, Url, UrlKind};
 use prony_core::units::Span;
 
+use super::control;
 use super::dynamic;
 use super::grpc;
 use super::request::authority;
@@ -247,8 +248,10 @@ impl<'p> Writer<'p> {
             line(out, "weight", kind.weight);
         }
         out.push_str("request = [\n");
-        for burst in &kind.bursts {
-            let _ = writeln!(out, "  {},", step(burst, calls, by_number));
+        // A checked plan has only switches that fit.
+        let steps = steps(&kind.bursts).unwrap_or_default();
+        for text in control::steps(&steps, &|index| step(&kind.bursts[index], calls, by_number)) {
+            let _ = writeln!(out, "  {text},");
         }
         out.push_str("]\n");
     }
@@ -400,6 +403,9 @@ fn step(burst: &Burst, calls: &[String], by_number: bool) -> String {
     }
     if burst.repeat != 1 {
         let _ = write!(more, ", repeat = {}", burst.repeat);
+    }
+    for key in burst.control.as_deref().map(control::keys).unwrap_or_default() {
+        let _ = write!(more, ", {key}");
     }
     let texts: Vec<_> = burst.calls.iter().map(call).collect();
     match &texts[..] {

@@ -3,6 +3,7 @@
 //! Reading a file reports all its errors with their positions. docs/plan-files.md describes all
 //! keys.
 
+mod control;
 mod dynamic;
 mod explain;
 pub mod fuzzing;
@@ -222,6 +223,7 @@ impl<'a> Requests<'a> {
             is_grpc: false,
             is_http: false,
             is_websocket: false,
+            retry: None,
         }
     }
 

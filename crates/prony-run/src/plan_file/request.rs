@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Secret, Shared};
+use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Retry, Secret, Shared};
 use prony_core::secret::quoted_url;
 use prony_core::target::{self, Endpoint, Url, UrlKind};
 use toml::de::{DeTable, DeValue};
@@ -57,6 +57,8 @@ pub(super) struct Requests<'a> {
     pub(super) is_http: bool,
     /// Whether a URL is one of WebSocket.
     pub(super) is_websocket: bool,
+    /// How failed requests of steps without their own `retry` are made again.
+    pub(super) retry: Option<Retry>,
 }
 
 /// The names of requests, each once.

@@ -1,6 +1,6 @@
 //! Sessions of a plan file: bursts of requests with think times between them.
 
-use prony_core::plan::{Burst, CallSpec, Dialect, Pick, SessionKind, Sessions, Think};
+use prony_core::plan::{Burst, CallSpec, Control, Dialect, Pick, SessionKind, Sessions, Think};
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Item, Section};
@@ -12,7 +12,7 @@ const STEP: &str = "a request, an array of them or { burst = [...], ... }";
 const SESSION: &str = "a session: [[session]], or the name of a session file";
 
 /// The keys that need sessions.
-const NEED_SESSIONS: [&str; 7] = [
+const NEED_SESSIONS: [&str; 8] = [
     "sessions",
     "session-connections",
     "session-think",
@@ -20,6 +20,7 @@ const NEED_SESSIONS: [&str; 7] = [
     "lost",
     "on-failure",
     "retries",
+    "retry",
 ];
 
 impl<'a> Requests<'a> {
@@ -50,7 +51,9 @@ impl<'a> Requests<'a> {
             .take("retries")
             .and_then(|i| i.parse(problems, "a number", values::number))
             .unwrap_or(0);
+        let retry = top.take("retry");
         let pick = top.take("pick").and_then(|i| i.word(problems, PICK));
+        self.retry = retry.and_then(|item| self.retry(item));
         let kinds = self.kinds(session, think)?;
         let weighted = kinds.iter().any(|kind| kind.weight != 1);
         Some(Sessions {
@@ -100,24 +103,36 @@ impl<'a> Requests<'a> {
         if steps.is_empty() {
             problems.add(item.at, "the session has no request");
         }
-        let bursts: Vec<_> = steps.into_iter().map(|step| self.step(step, think)).collect();
-        let bursts = bursts.into_iter().collect::<Option<Vec<_>>>()?;
+        let bursts = self.steps(steps, think, 0)?;
         Some(SessionKind { name: name.unwrap_or_default().to_owned(), weight, bursts })
     }
 
-    /// Reads one request or burst, with the think time after it.
-    fn step(&mut self, item: Item<'a>, think: Think) -> Option<Burst> {
-        match item.value {
-            DeValue::Table(table) => self.table_step(item, table, think),
-            DeValue::Array(_) => {
-                let calls = self.burst(item)?;
-                Some(Burst { calls, lead: false, think, repeat: 1 })
+    /// Reads steps, in switches of this depth. All of them are read, to report all errors.
+    pub(super) fn steps(
+        &mut self,
+        items: Vec<Item<'a>>,
+        think: Think,
+        depth: usize,
+    ) -> Option<Vec<Burst>> {
+        let steps: Vec<_> = items.into_iter().map(|item| self.step(item, think, depth)).collect();
+        Some(steps.into_iter().collect::<Option<Vec<_>>>()?.concat())
+    }
+
+    /// Reads one request, burst or switch, with the think time after it.
+    fn step(&mut self, item: Item<'a>, think: Think, depth: usize) -> Option<Vec<Burst>> {
+        let calls = match item.value {
+            DeValue::Table(table) if table.contains_key("switch") => {
+                return self.switch(item, table, think, depth);
             }
-            _ => {
-                let call = self.call(item)?;
-                Some(Burst { calls: vec![call], lead: false, think, repeat: 1 })
+            DeValue::Table(table) => {
+                return self.table_step(item, table, think).map(|burst| vec![burst]);
             }
-        }
+            DeValue::Array(_) => self.burst(item)?,
+            _ => vec![self.call(item)?],
+        };
+        let mut burst = Burst::of(calls, think);
+        self.retry_by_default(&mut burst);
+        Some(vec![burst])
     }
 
     fn table_step(
@@ -136,17 +151,33 @@ impl<'a> Requests<'a> {
             .take("repeat")
             .and_then(|i| i.parse(problems, "a number", values::per_connection))
             .unwrap_or(1);
+        let mut control = Control { gate: self.gate(&mut section), ..Control::default() };
+        control.until = self.until(&mut section, repeat);
+        let retry = section.take("retry");
         let mut lead = None;
         let calls = match section.take("burst") {
             Some(burst) => {
-                lead = section.take("lead").and_then(|i| i.boolean(problems));
+                lead = section.take("lead").and_then(|i| i.boolean(&mut self.problems));
                 self.burst(burst)
             }
             None => self.spec(&mut section).map(|call| vec![self.intern(call, item.at)]),
         };
         section.finish(&mut self.problems);
-        let lead = lead.unwrap_or(false);
-        Some(Burst { calls: calls?, lead, think: own.unwrap_or(think), repeat })
+        if let Some(retry) = retry {
+            control.retry = self.retry(retry);
+            if calls.as_ref().is_some_and(|calls| calls.len() > 1) {
+                let what = "`retry` belongs to a step of one request; this burst has several";
+                self.problems.add(retry.at, what);
+            }
+        }
+        let mut burst = Burst {
+            lead: lead.unwrap_or(false),
+            repeat,
+            ..Burst::of(calls?, own.unwrap_or(think))
+        };
+        burst.control = (!control.is_empty()).then(|| Box::new(control));
+        self.retry_by_default(&mut burst);
+        Some(burst)
     }
 
     fn burst(&mut self, item: Item<'a>) -> Option<Vec<u32>> {

@@ -1,8 +1,8 @@
 //! The words of a plan file, for reading and writing.
 
 use prony_core::plan::{
-    Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, Resume, StreamFormat, TlsVersion,
-    TokenDialect,
+    AtLimit, Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, Resume, RetryOn, StreamFormat,
+    TlsVersion, TokenDialect,
 };
 use prony_core::script::PickRow;
 
@@ -21,6 +21,17 @@ pub(super) const LOST: Words<Lost> =
 
 pub(super) const ON_FAILURE: Words<OnFailure> =
     &[("end", OnFailure::End), ("continue", OnFailure::Continue)];
+
+pub(super) const AT_LIMIT: Words<AtLimit> =
+    &[("fail", AtLimit::Fail), ("continue", AtLimit::Continue)];
+
+pub(super) const RETRY_ON: Words<RetryOn> = &[
+    ("status", RetryOn::Status),
+    ("reply", RetryOn::Reply),
+    ("timeout", RetryOn::Timeout),
+    ("lost", RetryOn::Lost),
+    ("connect", RetryOn::Connect),
+];
 
 pub(super) const PICK: Words<Pick> = &[("in-turn", Pick::InTurn), ("random", Pick::Random)];
 

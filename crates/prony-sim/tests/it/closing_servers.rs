@@ -43,7 +43,7 @@ fn random_load(rng: &mut Rng, requests: u64, announced: bool) -> Plan {
             _ => Lost::Resend,
         };
         let calls = vec![0; rng.between(1, 12) as usize];
-        let burst = Burst { calls, lead: false, think: Think::None, repeat: 3 };
+        let burst = Burst { repeat: 3, ..Burst::of(calls, Think::None) };
         plan.sessions = Some(Sessions {
             kinds: vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }].into(),
             pick: Pick::InTurn,

@@ -2,6 +2,7 @@
 
 use prony_core::fault::Fault;
 use prony_core::machine::{Machine, StopRequest};
+use prony_core::plan::{Alternative, AtLimit, Control, Gate, Retry, RetryOn, Switch, Until};
 use prony_core::plan::{
     Burst, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, SessionKind, Sessions,
     Stop, Think,
@@ -79,6 +80,7 @@ pub(crate) fn random_sessions(rng: &mut Rng, plan: &mut Plan) {
             _ => Think::None,
         },
         repeat: rng.between(1, 3) as u32,
+        control: None,
     };
     let kinds = (0..rng.between(1, 3))
         .map(|_| SessionKind {
@@ -115,7 +117,55 @@ pub(crate) fn random_sessions(rng: &mut Rng, plan: &mut Plan) {
             call.expect = Some(Box::new(Expect { length: Some(3), ..Expect::default() }));
         }
     }
+    random_control(&mut Rng::new(plan.seed, 97), plan);
     plan.check().expect("such a plan is valid");
+}
+
+/// Let some of the sessions decide which steps they make.
+fn random_control(rng: &mut Rng, plan: &mut Plan) {
+    let sessions = plan.sessions.as_mut().expect("sessions");
+    if rng.chance(0.6) {
+        return;
+    }
+    for kind in &mut sessions.kinds {
+        // The bursts from here on, and those of them that belong to a switch.
+        let (mut left, mut inside) = (kind.bursts.len() as u32, 0);
+        for burst in &mut kind.bursts {
+            let mut control = Control::default();
+            if rng.chance(0.3) {
+                control.gate.when = Some("{{random.int 1 3}} <= 2".into());
+            }
+            if rng.chance(0.3) {
+                control.gate.unless = Some("{{status}} == 404".into());
+            }
+            if rng.chance(0.3) {
+                let condition = "{{random.int 1 3}} == 1".into();
+                let at_limit = [AtLimit::Fail, AtLimit::Continue][rng.below(2) as usize];
+                control.until = Some(Until { condition, at_limit });
+            }
+            if burst.calls.len() == 1 && rng.chance(0.7) {
+                let on = [RetryOn::Status, RetryOn::Reply, RetryOn::Timeout, RetryOn::Lost];
+                control.retry = Some(Retry {
+                    times: rng.between(1, 3) as u32,
+                    wait: Span(rng.below(2_000_000)),
+                    factor: rng.between(1_000, 3_000) as u32,
+                    max: rng.chance(0.5).then_some(Span(3_000_000)),
+                    jitter: rng.below(1_001) as u32,
+                    on: on.to_vec(),
+                });
+            }
+            if rng.chance(0.3) {
+                let more = u32::from(inside == 0 && left >= 2 && rng.chance(0.7));
+                let first = Alternative { weight: rng.between(0, 2) as u32, bursts: 1 };
+                let second = Alternative { weight: 1, bursts: more };
+                let alternatives = vec![first, second];
+                control.switches.push(Switch { gate: Gate::default(), alternatives });
+                inside = inside.max(1 + more);
+            }
+            burst.control = (!control.is_empty()).then(|| Box::new(control));
+            (left, inside) = (left - 1, inside.saturating_sub(1));
+        }
+    }
 }
 
 fn random_calls(rng: &mut Rng, plan: &mut Plan) {

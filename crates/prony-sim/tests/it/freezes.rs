@@ -202,7 +202,7 @@ fn ramps() -> Plan {
 
 /// This number of sessions of three requests, at this rate.
 fn sessions(rate: f64, count: u64) -> Plan {
-    let burst = Burst { calls: vec![0], lead: false, think: Think::Fixed(THINK), repeat: 3 };
+    let burst = Burst { repeat: 3, ..Burst::of(vec![0], Think::Fixed(THINK)) };
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     let sessions = Sessions::plain(vec![kind]);
     let stop = Stop { requests: None, sessions: Some(count), duration: None };

@@ -25,6 +25,7 @@ mod plans;
 mod rate_changes;
 mod regressions;
 mod replay;
+mod scenarios;
 mod serve;
 mod sessions;
 mod streams;

@@ -8,7 +8,7 @@ use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
     Broadcast, ClientTally, Connections, Finished, KindTally, Messages, NameTally, Phases, Pings,
-    SessionTally, StreamBodies, StreamMessages, Tally, Times, TlsTally, TokenTally,
+    SessionTally, StepTally, StreamBodies, StreamMessages, Tally, Times, TlsTally, TokenTally,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Share};
@@ -98,13 +98,7 @@ fn note(seen: &mut Seen, t: &Tally) {
         });
     }
     if let Some(sessions) = t.sessions.as_deref() {
-        note!(seen, SessionTally, sessions, {
-            started, completed, completed_in_drain, failed, unfinished, lifetime, failtime,
-            connections, lengths, per_second, kinds,
-        });
-        for kind in &sessions.kinds {
-            note!(seen, KindTally, kind, { started, completed, failed, unfinished, lifetime });
-        }
+        note_sessions(seen, sessions);
     }
     for name in &t.names {
         note!(seen, NameTally, name, { started, replies, failed, response, service, statuses });
@@ -120,6 +114,19 @@ fn note_websocket(seen: &mut Seen, t: &Tally) {
             subscribers, published, expected, delivered, complete, reordered, duplicates, unstamped,
             delivery, spread, log,
         });
+    }
+}
+
+fn note_sessions(seen: &mut Seen, sessions: &SessionTally) {
+    note!(seen, SessionTally, sessions, {
+        started, completed, completed_in_drain, failed, unfinished, lifetime, failtime,
+        connections, lengths, per_second, kinds, steps,
+    });
+    if let Some(steps) = sessions.steps.as_deref() {
+        note!(seen, StepTally, steps, { skipped, limited, retried, exhausted, recovered });
+    }
+    for kind in &sessions.kinds {
+        note!(seen, KindTally, kind, { started, completed, failed, unfinished, lifetime });
     }
 }
 

@@ -18,7 +18,7 @@ const WAY: Span = Span::from_micros(150);
 const SERVICE: Span = Span::from_micros(700);
 
 fn burst(calls: u32, think: Think) -> Burst {
-    Burst { calls: (0..calls).collect(), lead: false, think, repeat: 1 }
+    Burst::of((0..calls).collect(), think)
 }
 
 fn kind(weight: u32, bursts: Vec<Burst>) -> SessionKind {

@@ -106,7 +106,7 @@ fn extract(variable: &str, place: Place) -> Extract {
 
 /// An open loop of `count` sessions, 100 a second, with one burst for each call.
 fn sessions(calls: Vec<CallSpec>, cookies: Cookies, count: u64) -> Plan {
-    let burst = |i| Burst { calls: vec![i], lead: false, think: Think::None, repeat: 1 };
+    let burst = |i| Burst::of(vec![i], Think::None);
     let bursts = (0..calls.len() as u32).map(burst).collect();
     let kinds = vec![SessionKind { name: String::new(), weight: 1, bursts }];
     let sessions = Sessions { cookies, ..Sessions::plain(kinds) };

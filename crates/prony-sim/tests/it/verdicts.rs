@@ -99,6 +99,7 @@ fn in_sessions(plan: Plan, rng: &mut Rng) -> Plan {
         lead: rng.chance(0.5),
         think: Think::Exponential(ms(20)),
         repeat: 1,
+        control: None,
     });
     let kind = SessionKind { name: String::new(), weight: 1, bursts: bursts.collect() };
     Plan {

@@ -388,7 +388,7 @@ fn sessions(lengths: impl Iterator<Item = usize>, think: Think) -> Sessions {
     let kinds = lengths.map(|length| {
         let calls = first..first + length as u32;
         first = calls.end;
-        let burst = |call| Burst { calls: vec![call], lead: false, think, repeat: 1 };
+        let burst = |call| Burst::of(vec![call], think);
         SessionKind { name: String::new(), weight: 1, bursts: calls.map(burst).collect() }
     });
     Sessions::plain(kinds.collect())

@@ -46,6 +46,7 @@ mod rig;
 mod rtt;
 mod rtt_tls;
 mod saved;
+mod scenarios;
 mod scripted;
 mod secrets;
 mod selftest;

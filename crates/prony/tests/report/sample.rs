@@ -147,7 +147,7 @@ pub(crate) fn sessions() -> Summary {
         r.connection_closed(begun, end);
     }
     let (warmup, main) = r.finish(false);
-    let burst = |call, think| Burst { calls: vec![call], lead: false, think, repeat: 1 };
+    let burst = |call, think| Burst::of(vec![call], think);
     let kind = |name: &str, weight| SessionKind {
         name: name.into(),
         weight,

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    BroadcastPlan, Clients, GrpcCall, Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart,
-    MessagePlan, MessageReply, Pace, Placement, StreamFormat, StreamPlan, Think, TokenDialect,
-    TokenPlan, WebSocketPlan,
+    self, Alternative, AtLimit, BroadcastPlan, Clients, Control, Gate, GrpcCall, Http2Spec,
+    HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace, Placement,
+    Retry, RetryOn, StreamFormat, StreamPlan, Switch, Think, TokenDialect, TokenPlan,
+    WebSocketPlan,
 };
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
-use prony_core::record::{Broadcast, FirstHandshake, Pings, StreamMessages, Times, TokenTally};
+use prony_core::record::{
+    Broadcast, FirstHandshake, Pings, StepTally, StreamMessages, Times, TokenTally,
+};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
@@ -317,6 +320,36 @@ fn directed() -> Summary {
     run
 }
 
+/// Sessions that decided which steps they made.
+fn deciding() -> Summary {
+    let mut run = sample::sessions();
+    let condition = || Some("{{status}} == 200".to_owned());
+    let gate = Gate { when: condition(), unless: condition() };
+    let alternatives = vec![Alternative { weight: 3, bursts: 1 }];
+    let control = Control {
+        switches: vec![Switch { gate: gate.clone(), alternatives }],
+        gate,
+        until: Some(plan::Until {
+            condition: "{{status}}".to_owned(),
+            at_limit: AtLimit::Continue,
+        }),
+        retry: Some(Retry {
+            times: 3,
+            wait: Span(1),
+            factor: 2_000,
+            max: Some(Span(9)),
+            jitter: 200,
+            on: vec![RetryOn::Status, RetryOn::Connect],
+        }),
+    };
+    let sessions = run.plan.sessions.as_mut().expect("it has sessions");
+    sessions.kinds[0].bursts[0].control = Some(Box::new(control));
+    let mut steps = StepTally { skipped: 3, retried: 2, ..StepTally::default() };
+    steps.recovered.record(Span::from_millis(3));
+    run.main.sessions.as_mut().expect("it has sessions").steps = Some(Box::new(steps));
+    run
+}
+
 /// A replay of a log with bad lines.
 fn replayed() -> Summary {
     let mut run = sample::closed();
@@ -397,6 +430,7 @@ fn summaries() -> Vec<Summary> {
     }
     all.push(filled);
     all.push(directed());
+    all.push(deciding());
     all.push(replayed());
     let mut plan = sample::closed().plan;
     plan.calls.clear();

@@ -57,6 +57,24 @@ impl Dynamic {
         }
     }
 
+    /// Whether steps of sessions are decided while they run.
+    #[inline]
+    pub(in crate::engine) fn decides(&self) -> bool {
+        match self {
+            Self::Scripted(scripted) => scripted.decides(),
+            Self::Directed(_) => true,
+            Self::Logged(_) => false,
+        }
+    }
+
+    /// The decisions of the plan's sessions, if they have any.
+    pub(in crate::engine) fn decisions(&mut self) -> Option<&mut Scripted> {
+        match self {
+            Self::Scripted(scripted) if scripted.decides() => Some(scripted),
+            Self::Scripted(_) | Self::Directed(_) | Self::Logged(_) => None,
+        }
+    }
+
     /// Whether a director decides the steps of sessions.
     pub(in crate::engine) fn is_directed(&self) -> bool {
         matches!(self, Self::Directed(_))
@@ -147,7 +165,7 @@ impl Dynamic {
         now: Nanos,
     ) -> Option<Fault> {
         match self {
-            Self::Scripted(scripted) => scripted.replied(exchange, fault, now),
+            Self::Scripted(scripted) => scripted.replied(exchange, reply, fault, now),
             Self::Directed(directed) => {
                 directed.replied(exchange, reply, fault);
                 fault
@@ -158,8 +176,10 @@ impl Dynamic {
 
     /// The request of this session has failed without a complete reply.
     pub(in crate::engine) fn failed(&mut self, slot: u32, fault: Fault) {
-        if let Self::Directed(directed) = self {
-            directed.failed(slot, fault);
+        match self {
+            Self::Scripted(scripted) => scripted.failed(slot, fault),
+            Self::Directed(directed) => directed.failed(slot, fault),
+            Self::Logged(_) => {}
         }
     }
 }

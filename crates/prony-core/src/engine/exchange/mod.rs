@@ -9,7 +9,7 @@ pub(super) mod expect;
 mod logged;
 mod messages;
 pub(super) mod outcome;
-mod script;
+pub(super) mod script;
 mod streams;
 mod tokens;
 

@@ -3,8 +3,9 @@
 use super::Exchange;
 use crate::fault::Fault;
 use crate::plan::{Cookies, Plan};
-use crate::script::{Capture, Filled, Jar, Locals, Script, Unsent};
-use crate::units::Nanos;
+use crate::proto::Reply;
+use crate::script::{Capture, Filled, Jar, Locals, Repetition, Scratch, Script, Unsent};
+use crate::units::{Nanos, Span};
 
 /// The variables and cookies of all running sessions. Exists only if the plan has anything dynamic.
 #[derive(Debug)]
@@ -21,12 +22,42 @@ pub(in crate::engine) struct Scripted {
     /// Unused captures, kept for reuse.
     #[expect(clippy::vec_box, reason = "they move between here and exchanges as they are")]
     spare: Vec<Box<Capture>>,
+    /// Scratch of conditions.
+    scratch: Scratch,
 }
 
 #[derive(Debug)]
 struct Known {
     locals: Locals,
     jar: Jar,
+    step: StepState,
+}
+
+/// The step that a session makes, if the plan has decisions.
+#[derive(Clone, Copy, Debug, Default)]
+struct StepState {
+    /// Why its last request failed.
+    fault: Option<Fault>,
+    /// How often its request was made again.
+    tries: u32,
+    /// When its first try was intended.
+    first: Nanos,
+    /// The session had failed before.
+    had_failed: bool,
+}
+
+/// What a session does after the request of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Tried {
+    /// It goes on: the request is not made again.
+    Once,
+    /// It makes the request again after this wait. Before the first try, the session had failed
+    /// or not.
+    Again(Span, bool),
+    /// The request was made again, and has succeeded. Its first try was intended at this time.
+    Recovered(Nanos),
+    /// The request was made again as often as it may be, and has failed.
+    Exhausted,
 }
 
 impl Scripted {
@@ -45,6 +76,7 @@ impl Scripted {
             shared,
             filled: Filled::default(),
             spare: Vec::new(),
+            scratch: Scratch::default(),
         })
     }
 
@@ -52,11 +84,109 @@ impl Scripted {
     pub(super) fn begin(&mut self, place: u32, number: u64) {
         let cookies = self.script.cookies();
         while self.known.len() <= place as usize {
-            self.known.push(Known { locals: Locals::default(), jar: Jar::new(cookies) });
+            let (locals, jar) = (Locals::default(), Jar::new(cookies));
+            self.known.push(Known { locals, jar, step: StepState::default() });
         }
         let known = &mut self.known[place as usize];
+        known.step = StepState::default();
         known.jar.clear();
         self.script.begin(number, &mut known.locals);
+    }
+
+    /// Whether sessions decide which steps they make.
+    #[inline]
+    pub(super) fn decides(&self) -> bool {
+        self.script.flow().is_some()
+    }
+
+    /// The first burst from this one on that the session makes, or `end`; and how many steps it
+    /// skips. `request` is the number of its next request.
+    pub(in crate::engine) fn arrive(
+        &mut self,
+        slot: u32,
+        burst: u32,
+        end: u32,
+        request: u32,
+    ) -> (u32, u64) {
+        let Some(flow) = self.script.flow() else { return (burst, 0) };
+        let locals = &self.known[slot as usize].locals;
+        let mut deciding = self.script.deciding(request.into(), locals, &mut self.scratch);
+        flow.arrive(burst, end, &mut deciding)
+    }
+
+    /// What the session does after repetition `round` of at most `most`, and the burst after it.
+    pub(in crate::engine) fn repeats(
+        &mut self,
+        slot: u32,
+        burst: u32,
+        (round, most): (u32, u32),
+        request: u32,
+    ) -> (Repetition, u32) {
+        let Some(flow) = self.script.flow() else { return (Repetition::Over, burst + 1) };
+        let locals = &self.known[slot as usize].locals;
+        let mut deciding = self.script.deciding(request.into(), locals, &mut self.scratch);
+        (flow.repeats(burst, round, most, &mut deciding), flow.next(burst))
+    }
+
+    /// The session starts a try of a step, intended for `intended`.
+    pub(in crate::engine) fn begin_try(&mut self, slot: u32, intended: Nanos, has_failed: bool) {
+        let step = &mut self.known[slot as usize].step;
+        step.fault = None;
+        if step.tries == 0 {
+            (step.first, step.had_failed) = (intended, has_failed);
+        }
+    }
+
+    /// All requests of a step have ended. `bits` are 64 random bits for the wait before a retry.
+    pub(in crate::engine) fn tried(&mut self, slot: u32, burst: u32, bits: u64) -> Tried {
+        let step = &mut self.known[slot as usize].step;
+        let tries = step.tries;
+        let flow = self.script.flow();
+        let again = |fault: Fault| {
+            let retry = flow?.retry(burst, fault).filter(|retry| tries < retry.times)?;
+            Some(retry.wait(tries, bits))
+        };
+        match step.fault.take() {
+            Some(fault) => {
+                if let Some(wait) = again(fault) {
+                    step.tries += 1;
+                    return Tried::Again(wait, step.had_failed);
+                }
+                step.tries = 0;
+                if tries > 0 { Tried::Exhausted } else { Tried::Once }
+            }
+            None => {
+                step.tries = 0;
+                if tries > 0 { Tried::Recovered(step.first) } else { Tried::Once }
+            }
+        }
+    }
+
+    /// A request of the session has failed without a complete reply.
+    pub(super) fn failed(&mut self, slot: u32, fault: Fault) {
+        let Some(flow) = self.script.flow() else { return };
+        let Some(known) = self.known.get_mut(slot as usize) else { return };
+        known.step.fault = Some(fault);
+        if let Some(status) = flow.status() {
+            known.locals.unset(status);
+        }
+    }
+
+    /// Note the outcome of a reply for the decisions of the session.
+    fn note(&mut self, slot: u32, status: u16, fault: Option<Fault>) {
+        let Some(flow) = self.script.flow() else { return };
+        let known = &mut self.known[slot as usize];
+        known.step.fault = fault;
+        if let Some(variable) = flow.status() {
+            match status {
+                100..=999 => {
+                    let digits = [status / 100, status / 10 % 10, status % 10];
+                    known.locals.set(variable, &digits.map(|n| b'0' + n as u8));
+                }
+                // Statuses of gRPC, and close codes.
+                _ => known.locals.set(variable, status.to_string().as_bytes()),
+            }
+        }
     }
 
     /// Whether a call must be filled in before it is sent.
@@ -67,7 +197,7 @@ impl Scripted {
 
     /// Fill in the variable parts of a request.
     pub(super) fn fill(&mut self, exchange: &Exchange, now: Nanos) -> Result<&Filled, Fault> {
-        let Known { locals, jar } = &mut self.known[exchange.user as usize];
+        let Known { locals, jar, .. } = &mut self.known[exchange.user as usize];
         let secure = self.secure[exchange.call as usize];
         let jar = self.shared.as_mut().unwrap_or(jar);
         let jar = self.script.has_cookies().then_some((jar, secure));
@@ -110,16 +240,32 @@ impl Scripted {
     pub(super) fn replied(
         &mut self,
         exchange: &mut Exchange,
+        reply: &Reply,
         fault: Option<Fault>,
         now: Nanos,
     ) -> Option<Fault> {
         let call = exchange.call;
-        if !self.wants_headers(call) && !self.wants_body(call) {
-            return fault;
+        let fault = match self.wants_headers(call) || self.wants_body(call) {
+            true => self.extract(exchange, fault, now),
+            false => fault,
+        };
+        if self.decides() {
+            self.note(exchange.user, reply.status, fault);
         }
+        fault
+    }
+
+    /// Take cookies and values out of a reply. Returns the final fault, if any.
+    fn extract(
+        &mut self,
+        exchange: &mut Exchange,
+        fault: Option<Fault>,
+        now: Nanos,
+    ) -> Option<Fault> {
+        let call = exchange.call;
         let mut capture =
             exchange.capture.take().unwrap_or_else(|| self.spare.pop().unwrap_or_default());
-        let Known { locals, jar } = &mut self.known[exchange.user as usize];
+        let Known { locals, jar, .. } = &mut self.known[exchange.user as usize];
         if capture.has_cookies() {
             let (secure, nth) = (self.secure[call as usize], u64::from(exchange.nth));
             let origin = self.script.origin(call, nth, locals, secure, &mut self.filled);

@@ -5,6 +5,7 @@ mod arrivals;
 mod backlog;
 mod clients;
 mod cycle;
+mod decisions;
 mod held;
 mod logged;
 mod session_run;

@@ -78,20 +78,23 @@ impl<P: Carrier> Engine<P> {
         }
         self.secure.new_session(slot);
         self.recorder.session_started(kind, intended);
-        self.advance(slot, intended, now);
+        match self.dynamic.as_deref().is_some_and(Dynamic::decides) {
+            true => self.begin_decided(slot, intended, now),
+            false => self.burst(slot, intended, now),
+        }
     }
 
-    /// The next requests of the session, intended for `intended`: by the plan, or by a director.
+    /// The next requests of the session, intended for `intended`.
     fn advance(&mut self, slot: u32, intended: Nanos, now: Nanos) {
-        match self.dynamic.as_deref().is_some_and(Dynamic::is_directed) {
-            true => self.direct_session(slot, intended, now),
+        match self.dynamic.as_deref().is_some_and(Dynamic::decides) {
+            true => self.advance_decided(slot, intended, now),
             false => self.burst(slot, intended, now),
         }
     }
 
     /// Ask the director for steps of the session, until it has a request in flight, pauses or ends.
     /// What the director takes is a delay of the meter, so it does not move `intended`.
-    fn direct_session(&mut self, slot: u32, intended: Nanos, now: Nanos) {
+    pub(super) fn direct_session(&mut self, slot: u32, intended: Nanos, now: Nanos) {
         let mut has_paused = false;
         loop {
             let Some(step) = self.dynamic.as_deref_mut().and_then(|d| d.step(slot)) else { return };
@@ -137,7 +140,7 @@ impl<P: Carrier> Engine<P> {
     }
 
     /// Start the requests of the burst that go out together: the first, those after it, or all.
-    fn burst(&mut self, slot: u32, intended: Nanos, now: Nanos) {
+    pub(super) fn burst(&mut self, slot: u32, intended: Nanos, now: Nanos) {
         let Kind::Sessions(sessions) = &self.load.kind else { return };
         let session = &sessions.all[slot as usize];
         let burst = sessions.steps.bursts[session.burst as usize];
@@ -195,6 +198,9 @@ impl<P: Carrier> Engine<P> {
         let gives_up = sessions.gives_up(slot);
         let session = &mut sessions.all[slot as usize];
         session.open -= n;
+        if self.dynamic.as_deref().is_some_and(Dynamic::decides) {
+            return self.continue_decided(slot, gives_up, now);
+        }
         if gives_up {
             self.end_session(slot, SessionEnd::Failed, now);
             return;
@@ -204,10 +210,6 @@ impl<P: Carrier> Engine<P> {
         }
         if session.cut {
             self.end_session(slot, SessionEnd::Unfinished, now);
-            return;
-        }
-        if self.dynamic.as_deref().is_some_and(Dynamic::is_directed) {
-            self.direct_session(slot, now, now);
             return;
         }
         let burst = sessions.steps.bursts[session.burst as usize];
@@ -353,7 +355,7 @@ impl<P: Carrier> Engine<P> {
     }
 
     #[inline]
-    fn session(&mut self, slot: u32) -> Option<&mut Session> {
+    pub(super) fn session(&mut self, slot: u32) -> Option<&mut Session> {
         self.sessions().and_then(|s| s.all.get_mut(slot as usize))
     }
 }

@@ -437,6 +437,12 @@ impl Sessions {
         }
     }
 
+    /// Random bits for the wait before the session makes its last request again.
+    pub(super) fn retry_bits(&self, slot: u32) -> u64 {
+        let session = &self.all[slot as usize];
+        rng::keyed(self.seed, Stream::Retry, session.number, session.started.into())
+    }
+
     /// The pause of a user after a session.
     pub(super) fn rest(&self, number: u64) -> Span {
         match &self.arrivals {

@@ -13,7 +13,7 @@ fn flood(arrivals: Arrivals) -> Plan {
 
 /// The same, but each arrival is a session of two requests.
 fn flood_of_sessions() -> Plan {
-    let burst = Burst { calls: vec![0, 0], lead: false, think: Think::None, repeat: 1 };
+    let burst = Burst::of(vec![0, 0], Think::None);
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     Plan { sessions: Some(Sessions::plain(vec![kind])), ..flood(Arrivals::Fixed) }
 }

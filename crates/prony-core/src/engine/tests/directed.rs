@@ -47,7 +47,7 @@ fn directed(sessions: u64) -> Plan {
     let mut plan = closed(1, 1);
     plan.stop = Stop { requests: None, sessions: Some(sessions), duration: None };
     plan.calls.push(plan.calls[0].clone());
-    let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
+    let burst = Burst::of(vec![0], Think::None);
     let kind = SessionKind { name: "user".into(), weight: 1, bursts: vec![burst] };
     plan.sessions = Some(Sessions {
         directed: true,

@@ -95,7 +95,7 @@ fn a_slow_connect_serves_later_arrivals() {
 
 /// As [`hurried`], but each arrival is a session of two requests.
 fn hurried_sessions(stop: Stop) -> Plan {
-    let burst = Burst { calls: vec![0, 0], lead: false, think: Think::None, repeat: 1 };
+    let burst = Burst::of(vec![0, 0], Think::None);
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     let sessions = Some(Sessions::plain(vec![kind]));
     Plan { stop, sessions, ..hurried() }

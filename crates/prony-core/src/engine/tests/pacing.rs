@@ -15,7 +15,7 @@ fn asked(e: &mut Engine<Letters>, now: Nanos) -> (Vec<ConnId>, bool) {
 #[test]
 fn p17_no_recorded_time_includes_the_connects_of_others() {
     let mut plans = vec![closed(40, 40)];
-    let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
+    let burst = Burst::of(vec![0], Think::None);
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     let mut sessions = closed(40, 1);
     sessions.stop = Stop { requests: None, sessions: Some(40), duration: None };

@@ -4,7 +4,7 @@ use super::*;
 use crate::plan::{Burst, Lost, OnFailure, SessionKind, Sessions};
 
 fn burst(calls: &[u32], think: Think) -> Burst {
-    Burst { calls: calls.to_vec(), lead: false, think, repeat: 1 }
+    Burst::of(calls.to_vec(), think)
 }
 
 /// `sessions` sessions of these bursts, one after another.

@@ -107,7 +107,7 @@ impl Calls {
                     burst.requests.iter().map(|request| self.intern(call(request))).collect();
                 // A single request has none to lead.
                 let lead = calls.len() > 1;
-                Burst { calls, lead, think: burst.think.unwrap_or(think), repeat: 1 }
+                Burst { calls, lead, think: burst.think.unwrap_or(think), repeat: 1, control: None }
             });
             let bursts = bursts.collect();
             kinds.push(SessionKind { name: String::new(), weight: 1, bursts });

@@ -3,9 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use prony_core::plan::{
-    Burst, CallSpec, Cookies, Data, Expect, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick,
-    Placement, Plan, Resume, SessionKind, Sessions, Shard, Stop, StreamFormat, StreamPlan, Think,
-    TlsSpec, TlsVersion, TokenDialect, TokenPlan,
+    Alternative, AtLimit, Burst, CallSpec, Control, Cookies, Data, Expect, Gate, Http2Spec,
+    HttpVersion, Load, Lost, OnFailure, Pick, Placement, Plan, Resume, Retry, RetryOn, SessionKind,
+    Sessions, Shard, Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion,
+    TokenDialect, TokenPlan, Until,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -14,7 +15,7 @@ use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use proptest::option;
 use proptest::prelude::*;
-use proptest::sample::select;
+use proptest::sample::{select, subsequence};
 
 use super::{explain, plan};
 
@@ -145,11 +146,66 @@ fn think() -> impl Strategy<Value = Think> {
     ]
 }
 
+fn condition() -> impl Strategy<Value = String> {
+    let known = ["{{session}} > 3", "{{status}}", "{{status}} == '404'", "1 != {{random.int 1 9}}"];
+    let more = ["{{counter}} matches \"^1\"", "{{request}} contains '\"'"];
+    select([&known[..], &more].concat()).prop_map(str::to_owned)
+}
+
+fn gate() -> impl Strategy<Value = Gate> {
+    (option::weighted(0.2, condition()), option::weighted(0.2, condition()))
+        .prop_map(|(when, unless)| Gate { when, unless })
+}
+
+fn retry() -> impl Strategy<Value = Retry> {
+    let on = [RetryOn::Status, RetryOn::Reply, RetryOn::Timeout, RetryOn::Lost, RetryOn::Connect];
+    let on = subsequence(on.to_vec(), 1..=5);
+    (1..9u32, span(), 1_000..=1_000_000u32, option::of(span()), 0..=1_000u32, on).prop_map(
+        |(times, wait, factor, max, jitter, on)| Retry { times, wait, factor, max, jitter, on },
+    )
+}
+
+/// Bursts with decisions, as a tree: a burst, or a switch of bursts.
+fn step(calls: u32) -> impl Strategy<Value = Vec<Burst>> {
+    let until = option::weighted(
+        0.2,
+        (condition(), select(vec![AtLimit::Fail, AtLimit::Continue]))
+            .prop_map(|(condition, at_limit)| Until { condition, at_limit }),
+    );
+    let control = (gate(), until, option::weighted(0.2, retry()));
+    let parts = (prop::collection::vec(0..calls, 1..4), any::<bool>(), think(), 1..9u32, control);
+    let burst = parts.prop_map(|(calls, lead, think, repeat, (gate, until, retry))| {
+        let until = until.filter(|_| repeat > 1);
+        let retry = retry.filter(|_| calls.len() == 1);
+        let control = Control { switches: Vec::new(), gate, until, retry };
+        let control = (!control.is_empty()).then(|| Box::new(control));
+        vec![Burst { calls, lead, think, repeat, control }]
+    });
+    burst.prop_recursive(3, 12, 3, |inner| {
+        let steps = prop::collection::vec(inner, 0..3).prop_map(|steps| steps.concat());
+        let alternatives = prop::collection::vec((0..4u32, steps), 1..4);
+        (alternatives, gate())
+            .prop_map(|(mut arms, gate)| {
+                arms[0].0 += 1;
+                let of = |(weight, bursts): &(u32, Vec<Burst>)| Alternative {
+                    weight: *weight,
+                    bursts: bursts.len() as u32,
+                };
+                let alternatives = arms.iter().map(of).collect();
+                let mut all: Vec<_> = arms.into_iter().flat_map(|(_, bursts)| bursts).collect();
+                if let Some(first) = all.first_mut() {
+                    let switch = Switch { gate, alternatives };
+                    first.control.get_or_insert_default().switches.insert(0, switch);
+                }
+                all
+            })
+            .prop_filter("a switch needs a request", |bursts| !bursts.is_empty())
+    })
+}
+
 fn sessions(calls: u32) -> impl Strategy<Value = Sessions> {
-    let burst = (prop::collection::vec(0..calls, 1..4), any::<bool>(), think(), 1..9u32)
-        .prop_map(|(calls, lead, think, repeat)| Burst { calls, lead, think, repeat });
-    let kind = (any_text(), 1..4u32, prop::collection::vec(burst, 1..4))
-        .prop_map(|(name, weight, bursts)| SessionKind { name, weight, bursts });
+    let kind = (any_text(), 1..4u32, prop::collection::vec(step(calls), 1..4))
+        .prop_map(|(name, weight, steps)| SessionKind { name, weight, bursts: steps.concat() });
     (
         prop::collection::vec(kind, 1..4),
         select(vec![Pick::InTurn, Pick::Random]),

@@ -3,6 +3,7 @@
 mod dynamic;
 mod identity;
 mod refused;
+mod scenarios;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

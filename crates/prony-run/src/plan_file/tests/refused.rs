@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::parse;
 use super::around;
 
-fn check(texts: &[&str], sentences: Expect) {
+pub(super) fn check(texts: &[&str], sentences: Expect) {
     let reported = texts.iter().map(|text| {
         let folder = Some(Path::new("/nowhere"));
         match parse("p", text, folder, &around()) {
@@ -199,10 +199,10 @@ fn sessions() {
             p:5:8: `name` is a number, expected a name
             p:4:22: the burst has no request
             p:4:33: `lead` is a number, expected true or false
-            p:4:36: a burst has no key `path`; it may have burst, lead, repeat, think
+            p:4:36: a burst has no key `path`; it may have at-limit, burst, lead, repeat, retry, think, unless, until, when
             p:4:56: `think` is an array, expected a time, as "2s" or "exp:2s"
             p:4:69: `repeat` '0': must be at least 1
-            p:4:26: a request has no key `lead`; it may have bare, body, burst, endpoint, expect, expect-body, expect-grpc, expect-length, extract, grpc, headers, host, method, name, path, raw, repeat, templates, think, url
+            p:4:26: a request has no key `lead`; it may have at-limit, bare, body, burst, endpoint, expect, expect-body, expect-grpc, expect-length, extract, grpc, headers, host, method, name, path, raw, repeat, retry, templates, think, unless, until, url, when
             p:3:11: `cookies`: 'yes' is unknown; write "off" or "session" or "shared" or "always"
             p:4:8: `lost`: '1' is unknown; write "idempotent" or "resend" or "fail"
             p:5:14: `on-failure`: 'stop' is unknown; write "end" or "continue"

@@ -237,7 +237,7 @@ fn sessions_of_the_plan_do_not_resume_tls_sessions_of_others_if_asked() {
         let identity = identity(|_| {});
         let mut plan = secured(10, TlsSpec { resume, ..trusting(&identity) });
         plan.stop = Stop { requests: None, sessions: Some(5), duration: None };
-        let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 2 };
+        let burst = Burst { repeat: 2, ..Burst::of(vec![0], Think::None) };
         plan.sessions = Some(Sessions::plain(vec![SessionKind {
             name: String::new(),
             weight: 1,

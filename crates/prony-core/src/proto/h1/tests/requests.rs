@@ -132,7 +132,7 @@ fn filling(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> cr
     let call = &mut plan.calls[0];
     (call.template, call.path, call.body) = (true, path.to_owned(), body.as_bytes().to_vec());
     call.headers = headers.iter().map(|&(n, v)| (n.to_owned(), v.to_owned())).collect();
-    let burst = Burst { calls: vec![0], lead: false, think: Think::None, repeat: 1 };
+    let burst = Burst::of(vec![0], Think::None);
     plan.sessions = Some(Sessions {
         cookies: Cookies::Session,
         ..Sessions::plain(vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }])
