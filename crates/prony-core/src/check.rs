@@ -3,8 +3,8 @@
 use crate::grpc::Status;
 use crate::http2;
 use crate::plan::{
-    CallSpec, Expect, HttpVersion, Load, MessageReply, Pace, Pick, Plan, SessionKind, StreamFormat,
-    Think, TlsSpec, check_version, steps,
+    CallSpec, Expect, HttpVersion, Load, MessageReply, Pace, Pick, Plan, SessionKind, Step,
+    StreamFormat, Think, TlsSpec, check_version, steps,
 };
 use crate::rate::Arrivals;
 use crate::script::Script;
@@ -328,6 +328,19 @@ impl Plan {
         let counted = self.stop.requests.is_some() || self.stop.sessions.is_some();
         if !counted && self.stop.duration.is_none() && own_length.is_none() {
             return Err("the run has no end; give a number of requests or a duration".into());
+        }
+        let only_requests =
+            self.stop.sessions.is_none() && self.stop.duration.or(own_length).is_none();
+        let always = |kind: &SessionKind| {
+            let steps = steps(&kind.bursts).unwrap_or_default();
+            Step::always_request(&steps, &kind.bursts)
+        };
+        if only_requests && self.sessions.as_ref().is_some_and(|s| !s.kinds.iter().any(always)) {
+            return Err(
+                "every session may skip all its steps, so the number of requests may never \
+                        be reached; give a duration or a number of sessions, too"
+                    .into(),
+            );
         }
         let length = self.stop.duration.or(own_length).unwrap_or(Span::ZERO);
         if self.warmup.0.checked_add(length.0).is_none() {

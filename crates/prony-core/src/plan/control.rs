@@ -170,6 +170,22 @@ impl Burst {
 }
 
 impl Step<'_> {
+    /// Whether a session that comes to one of these steps makes a request, whatever its conditions
+    /// and choices come to.
+    pub fn always_request(steps: &[Self], bursts: &[Burst]) -> bool {
+        steps.iter().any(|step| match step {
+            Self::Burst(index) => {
+                bursts[*index].control.as_ref().is_none_or(|control| control.gate.is_open())
+            }
+            Self::Switch(switch, alternatives) => {
+                let mut weighted = switch.alternatives.iter().zip(alternatives);
+                switch.gate.is_open()
+                    && weighted
+                        .all(|(a, steps)| a.weight == 0 || Self::always_request(steps, bursts))
+            }
+        })
+    }
+
     /// How deep switches may be nested.
     pub const DEPTH_MAX: usize = 8;
 }
@@ -303,6 +319,32 @@ mod tests {
         ] {
             let bursts = bursts(switches);
             assert_eq!(shown(&steps(&bursts).expect("a tree")), tree);
+        }
+    }
+
+    #[test]
+    fn knows_which_sessions_always_make_a_request() {
+        let gated = Gate { when: Some("{{v}}".into()), unless: None };
+        let closed = |switches: Vec<Switch>| {
+            Some(Box::new(Control { switches, gate: gated.clone(), ..Control::default() }))
+        };
+        let maybe = Switch { gate: gated.clone(), ..switch(&[1]) };
+        for (switches, always) in [
+            (&[&[][..]][..], true),
+            (&[&[switch(&[1, 1])], &[]], true),
+            (&[&[switch(&[1, 0])]], false),
+            (&[&[switch(&[1, 0])], &[]], true),
+            (&[&[maybe]], false),
+        ] {
+            let mut bursts = bursts(switches);
+            let makes =
+                |bursts: &[Burst]| Step::always_request(&steps(bursts).expect("a tree"), bursts);
+            assert_eq!(makes(&bursts), always, "{bursts:?}");
+            for burst in &mut bursts {
+                let switches = burst.control.take().map_or(Vec::new(), |control| control.switches);
+                burst.control = closed(switches);
+            }
+            assert!(!makes(&bursts), "{bursts:?}");
         }
     }
 

@@ -127,15 +127,17 @@ fn random_control(rng: &mut Rng, plan: &mut Plan) {
     if rng.chance(0.6) {
         return;
     }
-    for kind in &mut sessions.kinds {
+    for (k, kind) in sessions.kinds.iter_mut().enumerate() {
         // The bursts from here on, and those of them that belong to a switch.
         let (mut left, mut inside) = (kind.bursts.len() as u32, 0);
-        for burst in &mut kind.bursts {
+        for (b, burst) in kind.bursts.iter_mut().enumerate() {
+            // A number of requests must be reached.
+            let is_fixed = (k, b) == (0, 0);
             let mut control = Control::default();
-            if rng.chance(0.3) {
+            if !is_fixed && rng.chance(0.3) {
                 control.gate.when = Some("{{random.int 1 3}} <= 2".into());
             }
-            if rng.chance(0.3) {
+            if !is_fixed && rng.chance(0.3) {
                 control.gate.unless = Some("{{status}} == 404".into());
             }
             if rng.chance(0.3) {
@@ -154,7 +156,7 @@ fn random_control(rng: &mut Rng, plan: &mut Plan) {
                     on: on.to_vec(),
                 });
             }
-            if rng.chance(0.3) {
+            if !is_fixed && rng.chance(0.3) {
                 let more = u32::from(inside == 0 && left >= 2 && rng.chance(0.7));
                 let first = Alternative { weight: rng.between(0, 2) as u32, bursts: 1 };
                 let second = Alternative { weight: 1, bursts: more };

@@ -48,7 +48,7 @@ fn makes_the_steps_that_the_replies_decide() {
         let plan = server.file("plan.toml");
         fs::write(&plan, PLAN.replace("@URL@", &server.url(""))).expect("a file");
         let plan = plan.to_str().expect("UTF-8");
-        let report = measure(&["run", plan, "--driver", driver, "-t", "2", "--accept-invalid"]);
+        let report = measure(&["run", plan, "--driver", driver, "-t", "2"]);
         let log = || fs::read_to_string(server.file("access")).unwrap_or_default();
         // Each session polls with the numbers of its requests, up to 6.
         let made = 40 + 20 + 10 + (200 - 20 - 10) + 3 * 40 + 40;
