@@ -329,6 +329,13 @@ class LoadOptions(TypedDict, total=False):
     until_event: str
     """End a stream after the first message with this text (`[DONE]`)"""
 
+    reconnect: bool
+    """Open a stream again that has ended before these bounds, after the event that was last
+
+    As browsers do: after the time that the server has given (retry), or after 3 s, with the
+    header Last-Event-ID. It is still the same request, with one timeout. For server-sent
+    events, with one of the bounds above."""
+
     model: str
     """Send prompts to a language model of this name, and measure the tokens of its replies
 
@@ -1293,6 +1300,13 @@ class CapacityOptions(TypedDict, total=False):
     until_event: str
     """End a stream after the first message with this text (`[DONE]`)"""
 
+    reconnect: bool
+    """Open a stream again that has ended before these bounds, after the event that was last
+
+    As browsers do: after the time that the server has given (retry), or after 3 s, with the
+    header Last-Event-ID. It is still the same request, with one timeout. For server-sent
+    events, with one of the bounds above."""
+
     model: str
     """Send prompts to a language model of this name, and measure the tokens of its replies
 
@@ -1806,6 +1820,13 @@ class CompareOptions(TypedDict, total=False):
     until_event: str
     """End a stream after the first message with this text (`[DONE]`)"""
 
+    reconnect: bool
+    """Open a stream again that has ended before these bounds, after the event that was last
+
+    As browsers do: after the time that the server has given (retry), or after 3 s, with the
+    header Last-Event-ID. It is still the same request, with one timeout. For server-sent
+    events, with one of the bounds above."""
+
     model: str
     """Send prompts to a language model of this name, and measure the tokens of its replies
 
@@ -2090,8 +2111,10 @@ class ServeOptions(TypedDict, total=False):
 
     ttft is the time to the first event, in which a stream has a worker; gap the time between
     events; both are distributions as of --latency. empty=N: the first N events have no
-    content. pings: a comment before each event. Requests to the paths of language models are
-    answered like those (docs/target-server.md), with tokens=N in each event."""
+    content. pings: a comment before each event. cut=10..20: a stream ends after as many
+    events, and goes on when it is opened again (Last-Event-ID). Requests to the paths of
+    language models are answered like those (docs/target-server.md), with tokens=N in each
+    event."""
 
     ws: str
     """Answer WebSocket: echo, broadcast, push:50 (messages per second) or push:exp:20ms

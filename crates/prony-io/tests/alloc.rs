@@ -319,15 +319,23 @@ fn an_idle_http2_connection_needs_at_most_4_kib() {
 /// Events allocate nothing, whatever their pieces. The speed is printed, and not decided: other
 /// load on the machine changes it.
 fn an_open_stream_needs_at_most_4_kib() {
-    let [few, many] = [1_000, 11_000].map(|n| events::open(n, 20));
-    let each = (many.bytes - few.bytes) / 10_000;
-    println!("{each} bytes for each open stream, {:.0} events per second", many.events_per_second);
-    assert!(each <= 4_096, "{each} bytes");
-    let busy = events::open(10, 20_000);
-    println!("{:.0} events per second on 10 streams", busy.events_per_second);
-    // The bytes of a virtual second may need a few blocks of a series.
-    for needs in [few, many, busy] {
-        assert!(needs.allocations <= 96 * 20, "{} allocations", needs.allocations);
+    let kinds = [
+        ("plain", events::plain()),
+        ("again", events::reconnecting()),
+        ("tokens", events::tokens()),
+    ];
+    for (kind, stream) in kinds {
+        let [few, many] = [1_000, 11_000].map(|n| events::open(stream.clone(), n, 20));
+        let each = (many.bytes - few.bytes) / 10_000;
+        let speed = many.events_per_second;
+        println!("{kind}: {each} bytes for each open stream, {speed:.0} events per second");
+        assert!(each <= 4_096, "{kind}: {each} bytes");
+        let busy = events::open(stream, 10, 20_000);
+        println!("{kind}: {:.0} events per second on 10 streams", busy.events_per_second);
+        // The bytes of a virtual second may need a few blocks of a series.
+        for needs in [few, many, busy] {
+            assert!(needs.allocations <= 96 * 20, "{kind}: {} allocations", needs.allocations);
+        }
     }
 }
 

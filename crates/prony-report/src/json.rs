@@ -8,6 +8,7 @@ mod offered;
 mod place;
 mod sessions;
 mod stages;
+mod streams;
 mod tokens;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use offered::Offered;
 use place::place;
 use sessions::Sessions;
 use stages::Stage;
+use streams::Streams;
 use tokens::Tokens;
 
 /// The schema version. It increases when a field is removed or changes its meaning, not when one is
@@ -147,6 +149,8 @@ struct Section<'a> {
     tokens: Option<Tokens>,
     #[serde(skip_serializing_if = "Option::is_none")]
     broadcast: Option<Broadcast>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<Streams>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<Named<'a>>,
     tally: &'a Tally,
@@ -200,6 +204,8 @@ struct Intervals {
     response: Figured,
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<Figured>,
+    #[serde(flatten)]
+    streams: BTreeMap<&'static str, Figured>,
 }
 
 /// Both ends, or the reason why there is no interval.
@@ -399,7 +405,8 @@ impl<'a> Section<'a> {
         let t = &tally.times;
         // Times of some protocols only are shown if there were any.
         let is_rare = |name: &str| {
-            name.ends_with("_wait") || name.contains("message") || name == "first_content"
+            let is_of_streams = ["first_content", "reconnect"].contains(&name);
+            name.ends_with("_wait") || name.contains("message") || is_of_streams
         };
         let is_shown = |name: &str, hist: &Hist| !is_rare(name) || !hist.is_empty();
         let times = [
@@ -417,6 +424,7 @@ impl<'a> Section<'a> {
             ("first_message", &t.first_message),
             ("first_content", &t.first_content),
             ("message_gap", &t.message_gap),
+            ("reconnect", &t.reconnect),
             ("connect", &t.connect),
             ("handshake", &t.handshake),
             ("failed", &t.failed),
@@ -450,6 +458,7 @@ impl<'a> Section<'a> {
             sessions: Sessions::of(plan, tally),
             tokens: Tokens::of(tally),
             broadcast: Broadcast::of(tally),
+            streams: Streams::of(tally),
             names: plan
                 .names
                 .iter()
@@ -468,6 +477,7 @@ impl Intervals {
             rate: confidence.rate(tally.rate()).into(),
             response: Figured::of(&confidence),
             service: Confidence::of_service(tally).as_ref().map(Figured::of),
+            streams: streams::intervals(tally),
         }
     }
 }

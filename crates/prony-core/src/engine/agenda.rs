@@ -28,6 +28,8 @@ pub(super) enum Timer {
     Message(u32),
     /// The stream of the exchange in this slot may have lasted long enough.
     Stream(u32),
+    /// The stream of the exchange in this slot is to be opened again.
+    Reopen(u32),
 }
 
 /// Actions in order, and timers.

@@ -45,6 +45,11 @@ impl<P: Carrier> Engine<P> {
         }
         let waiting = self.dispatch.take_all_waiting();
         self.leave_unfinished(&waiting, now);
+        // What is left waits to be opened again.
+        let messages = self.exchanges.messages.as_deref();
+        let between = messages.into_iter().flat_map(|messages| messages.between());
+        let between: Vec<_> = between.filter(|&id| self.exchanges.get(id).is_some()).collect();
+        self.leave_unfinished(&between, now);
         debug_assert_eq!(self.outstanding, 0);
         self.end_running_sessions(now);
         if !self.stage.is_over() {

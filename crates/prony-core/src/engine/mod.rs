@@ -169,7 +169,7 @@ impl<P: Carrier> Engine<P> {
     /// Let `director` decide the steps of the sessions. The plan must be
     /// [`directed`](crate::plan::Sessions::directed).
     pub fn direct(&mut self, director: Box<dyn Director>) {
-        self.dynamic = Some(Box::new(Dynamic::directed(director)));
+        self.dynamic = Some(Box::new(Dynamic::directed(&self.plan, director)));
     }
 
     /// Send the requests of `feed`. The plan must be of a log ([`Plan::is_logged`]).
@@ -233,6 +233,7 @@ impl<P: Carrier> Engine<P> {
                 Timer::Session(session) => self.expire_session(session, at, now),
                 Timer::Message(exchange) => self.message_is_due(exchange, now),
                 Timer::Stream(exchange) => self.stream_has_lasted(exchange, now),
+                Timer::Reopen(exchange) => self.reopen(exchange, at, now),
                 Timer::Slot(slot) => {
                     // A stale entry: the slot's current timer fires at another time.
                     if self.links.disarm(slot, at) {

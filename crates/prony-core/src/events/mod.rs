@@ -5,6 +5,7 @@
 
 mod json;
 mod pointer;
+mod position;
 mod sse;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use memchr::{memchr, memmem};
 
 use crate::plan::{StreamFormat, StreamPlan, TokenDialect};
 pub use pointer::Pointer;
+pub use position::{ID_MAX, Position};
 use sse::Sse;
 pub use tokens::{Finish, Said};
 
@@ -33,6 +35,8 @@ pub struct Rules {
     until: Option<memmem::Finder<'static>>,
     /// The dialect of the messages, if they are those of a model.
     dialect: Option<TokenDialect>,
+    /// Whether streams are opened again, so that their position matters.
+    reconnect: bool,
 }
 
 /// A complete message.
@@ -45,6 +49,8 @@ pub struct Message {
     pub is_last: bool,
     /// What else it says, if it is one of a model.
     pub said: Said,
+    /// Its ID, if that is a number and streams are opened again.
+    pub id: Option<u64>,
 }
 
 /// What follows from the end of a body.
@@ -87,6 +93,7 @@ impl Rules {
             pointer: plan.content.as_deref().map(Pointer::new),
             until: plan.until.as_deref().map(|text| memmem::Finder::new(text).into_owned()),
             dialect: plan.tokens.as_ref().map(|tokens| tokens.dialect),
+            reconnect: plan.reconnect,
         }
     }
 
@@ -96,11 +103,29 @@ impl Rules {
 }
 
 impl Reader {
-    /// Start with the next body.
-    pub fn clear(&mut self) {
-        self.sse = Sse::default();
+    /// Start with the body of another stream.
+    pub fn clear(&mut self, rules: &Rules) {
+        self.sse.clear();
+        if rules.reconnect {
+            self.sse.position.get_or_insert_default().clear();
+        }
         self.has_begun = false;
         self.collected.clear();
+    }
+
+    /// Start with the next body of the same stream.
+    pub fn continues(&mut self) {
+        self.sse.clear();
+        if let Some(position) = &mut self.sse.position {
+            position.continues();
+        }
+        self.has_begun = false;
+        self.collected.clear();
+    }
+
+    /// The position in the stream, if streams are opened again.
+    pub fn position(&self) -> Option<&Position> {
+        self.sse.position.as_deref()
     }
 
     /// A piece of the body. `each` gets the messages that it completes.
@@ -194,7 +219,7 @@ impl Collected {
             (None, None) => (false, Said::default()),
         };
         let is_last = rules.until.as_ref().is_some_and(|text| text.find(&self.bytes).is_some());
-        let message = Message { has_content, is_last, said };
+        let message = Message { has_content, is_last, said, id: None };
         self.clear();
         message
     }

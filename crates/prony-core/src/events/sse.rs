@@ -1,21 +1,25 @@
 //! Server-sent events (WHATWG HTML, 9.2.6): lines that end with CR, LF or both, fields, and events
-//! that end with an empty line. Knows only the field `data`: the others complete no event.
+//! that end with an empty line. Knows the field `data`, and `id` and `retry` if streams are opened
+//! again: the others complete no event.
 
 use memchr::memchr2;
 
+use super::position::{Field, Position};
 use super::{Collected, Message, Rules, TooLong};
 
 /// May stand before the first line.
 const MARK: [u8; 3] = *b"\xEF\xBB\xBF";
 
-/// The position in a stream of events.
-#[derive(Clone, Copy, Debug, Default)]
+/// The state of the parser.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sse {
     at: At,
     /// Whether the last byte was CR: an LF belongs to it.
     after_cr: bool,
     /// The event so far has data, maybe an empty line of it.
     has_data: bool,
+    /// The position in the stream, if it may be opened again.
+    pub(super) position: Option<Box<Position>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +32,13 @@ enum At {
     Colon,
     /// In the value of `data`.
     Data,
-    /// In a line of no interest: a comment, or another field.
+    /// In the name of another field, which so far is this many bytes of it.
+    OwnName(Field, u8),
+    /// After the colon of that field.
+    OwnColon(Field),
+    /// In its value.
+    OwnValue(Field),
+    /// In a line of no interest: a comment, or a field of no interest.
     Other,
 }
 
@@ -41,6 +51,11 @@ impl Default for At {
 const DATA: &[u8] = b"data";
 
 impl Sse {
+    /// Start with the next body.
+    pub(super) fn clear(&mut self) {
+        (self.at, self.after_cr, self.has_data) = (At::default(), false, false);
+    }
+
     /// Whether a part of an event has arrived.
     pub(super) fn is_inside(&self) -> bool {
         self.has_data || matches!(self.at, At::Name(4))
@@ -74,7 +89,8 @@ impl Sse {
                 (_, b'\r' | b'\n') => {
                     self.after_cr = byte == b'\r';
                     if self.line_ends(rules, event)? {
-                        each(event.take(rules));
+                        let id = self.position.as_deref().and_then(Position::number);
+                        each(Message { id, ..event.take(rules) });
                     }
                 }
                 (At::Name(4), b':') => {
@@ -84,16 +100,25 @@ impl Sse {
                 (At::Name(n), _) if DATA.get(usize::from(n)) == Some(&byte) => {
                     self.at = At::Name(n + 1);
                 }
+                (At::Name(0), b'i') if self.position.is_some() => {
+                    self.at = At::OwnName(Field::Id, 1);
+                }
+                (At::Name(0), b'r') if self.position.is_some() => {
+                    self.at = At::OwnName(Field::Retry, 1);
+                }
+                (At::OwnName(field, n), _) => {
+                    self.at = match field.name().get(usize::from(n)) {
+                        Some(&next) if next == byte => At::OwnName(field, n + 1),
+                        None if byte == b':' => At::OwnColon(field),
+                        _ => At::Other,
+                    };
+                }
                 (At::Name(_), _) => self.at = At::Other,
                 (At::Colon, b' ') => self.at = At::Data,
-                (At::Colon | At::Data | At::Other, _) => {
+                (At::OwnColon(field), b' ') => self.at = At::OwnValue(field),
+                _ => {
                     let end = memchr2(b'\r', b'\n', piece).unwrap_or(piece.len());
-                    if self.at == At::Colon {
-                        self.at = At::Data;
-                    }
-                    if self.at == At::Data {
-                        event.add(rules, &piece[..end])?;
-                    }
+                    self.value(rules, &piece[..end], event)?;
                     piece = &piece[end..];
                     continue;
                 }
@@ -103,12 +128,37 @@ impl Sse {
         Ok(())
     }
 
+    /// A part of a line, after the colon.
+    fn value(&mut self, rules: &Rules, part: &[u8], event: &mut Collected) -> Result<(), TooLong> {
+        self.at = match self.at {
+            At::Colon => At::Data,
+            At::OwnColon(field) => At::OwnValue(field),
+            at => at,
+        };
+        match (self.at, &mut self.position) {
+            (At::Data, _) => event.add(rules, part),
+            (At::OwnValue(_), Some(position)) => position.add(part),
+            _ => Ok(()),
+        }
+    }
+
     /// A line has ended. Returns whether an event has.
     fn line_ends(&mut self, rules: &Rules, event: &mut Collected) -> Result<bool, TooLong> {
         match std::mem::replace(&mut self.at, At::Name(0)) {
-            At::Name(0) => return Ok(std::mem::take(&mut self.has_data)),
+            At::Name(0) => {
+                if let Some(position) = &mut self.position {
+                    position.event_ends();
+                }
+                return Ok(std::mem::take(&mut self.has_data));
+            }
             // A field without a colon has an empty value.
             At::Name(4) => self.data_begins(rules, event)?,
+            At::OwnName(field, n) if usize::from(n) < field.name().len() => {}
+            At::OwnName(field, _) | At::OwnColon(field) | At::OwnValue(field) => {
+                if let Some(position) = &mut self.position {
+                    position.take(field);
+                }
+            }
             _ => {}
         }
         Ok(false)

@@ -30,6 +30,7 @@ const MESSAGE: Message = Message {
     has_content: false,
     is_last: false,
     said: Said { input: None, output: None, finish: None, is_error: false },
+    id: None,
 };
 
 #[test]
@@ -62,6 +63,62 @@ fn events_follow_the_standard() {
         assert_eq!(count(StreamFormat::Sse, body), (0, Ending::Clean), "{body:?}");
     }
     assert_eq!(all(&plan(StreamFormat::Sse, None, None), b"\xef\xbbdata: a\n\n", &[]).0.len(), 0);
+}
+
+/// The position after a body that arrives in pieces of this length: the last ID, and when to open
+/// the stream again.
+fn position(body: &str, cut: usize) -> Result<(String, Option<u64>), TooLong> {
+    let plan = StreamPlan { reconnect: true, ..StreamPlan::new(StreamFormat::Sse) };
+    let (rules, mut reader) = (Rules::new(&plan), Reader::default());
+    reader.clear(&rules);
+    for piece in body.as_bytes().chunks(cut) {
+        reader.read(&rules, piece, |_| ())?;
+    }
+    let position = reader.position().expect("streams are opened again");
+    let retry = position.retry().map(|span| span.0 / 1_000_000);
+    Ok((String::from_utf8_lossy(position.id()).into_owned(), retry))
+}
+
+#[test]
+fn positions_follow_the_standard() {
+    for (id, retry, body) in [
+        ("7", None, "id: 7\ndata: a\n\n"),
+        // An event that is not complete does not count; one without data does.
+        ("7", None, "id: 7\ndata: a\n\nid: 8\ndata: b\n"),
+        ("8", None, "data: a\nid:7\n\nid:8\r\n\r\ndata: c\n\n"),
+        (" 9", None, "id:  9\rdata: a\r\r"),
+        // An empty ID resets it; one with a zero byte is none.
+        ("", None, "id: 7\ndata: a\n\nid\ndata: b\n\n"),
+        ("7", None, "id: 7\ndata: a\n\nid: 8\09\ndata: b\n\n"),
+        ("", None, "idx: 3\ni: 4\nID: 5\n id: 6\ndata: a\n\n"),
+        // The time counts at once, and only digits are one.
+        ("", Some(250), "retry: 250\n"),
+        ("", Some(250), "retry: 250\n\nretry: 3s\n\nretry: -1\n\nretry\n\nretries: 4\n\n"),
+        ("x", Some(0), "retry: 250\nid: x\nretry:0\n\n"),
+    ] {
+        for cut in [1, 2, 3, body.len()] {
+            assert_eq!(position(body, cut), Ok((id.to_owned(), retry)), "{body:?} {cut}");
+        }
+    }
+    let long = |n| format!("id: {}\ndata: a\n\n", "x".repeat(n));
+    assert!(position(&long(ID_MAX), 7).is_ok());
+    assert_eq!(position(&long(ID_MAX + 1), 7), Err(TooLong));
+}
+
+#[test]
+fn messages_have_their_own_numbers() {
+    let plan = StreamPlan { reconnect: true, ..StreamPlan::new(StreamFormat::Sse) };
+    let (rules, mut reader, mut ids) = (Rules::new(&plan), Reader::default(), Vec::new());
+    reader.clear(&rules);
+    let body = b"id: 7\ndata\n\ndata\n\nid: x\ndata\n\nid: 18446744073709551615\ndata\n\n";
+    reader.read(&rules, body, |message| ids.push(message.id)).expect("short");
+    assert_eq!(ids, [Some(7), None, None, Some(u64::MAX)]);
+    // The next connection goes on after the last ID; another stream has none.
+    reader.read(&rules, b"id: 9\ndata: lost", |_| ()).expect("short");
+    reader.continues();
+    assert_eq!(reader.position().map(Position::id), Some(&b"18446744073709551615"[..]));
+    reader.clear(&rules);
+    assert_eq!(reader.position().map(Position::id), Some(&b""[..]));
 }
 
 #[test]
@@ -146,7 +203,7 @@ fn messages_have_a_maximum_length_and_leave_no_buffer() {
     assert_eq!(read(b"data: "), Ok(()));
     assert_eq!((read(&half), read(&half), read(b"\n\ndata: ")), (Ok(()), Ok(()), Ok(())));
     assert_eq!((read(&half), read(&half), read(b"a")), (Ok(()), Ok(()), Err(TooLong)));
-    reader.clear();
+    reader.clear(&rules);
     assert!(reader.collected.bytes.capacity() <= KEPT);
     // Comments and other fields are not kept, and so have no limit.
     let mut read = |bytes: &[u8]| reader.read(&rules, bytes, |_| panic!("no event"));

@@ -27,6 +27,10 @@ pub struct StreamPlan {
     /// Messages are those of a language model; `None`: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenPlan>,
+    /// Open a stream again that has ended before one of the bounds above, or whose connection has
+    /// broken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reconnect: bool,
 }
 
 /// What a message of a stream is.
@@ -48,8 +52,19 @@ pub enum StreamFormat {
 impl StreamPlan {
     /// Streams of this format, which the server ends.
     pub fn new(format: StreamFormat) -> Self {
-        Self { format, content: None, count: None, time: None, until: None, tokens: None }
+        Self {
+            format,
+            content: None,
+            count: None,
+            time: None,
+            until: None,
+            tokens: None,
+            reconnect: false,
+        }
     }
+
+    /// How long a stream waits before it is opened again, unless its server has said it.
+    pub const RETRY: Span = Span::from_secs(3);
 
     /// Check the values.
     ///
@@ -100,6 +115,23 @@ impl StreamPlan {
         }
         if self.until.as_deref() == Some("") {
             return Err("the text that ends a stream must not be empty".into());
+        }
+        if self.reconnect { self.check_reconnect() } else { Ok(()) }
+    }
+
+    fn check_reconnect(&self) -> Result<(), String> {
+        if self.format != StreamFormat::Sse {
+            return Err("only streams of the format sse can be opened again".into());
+        }
+        if self.tokens.is_some() {
+            return Err("a reply of a language model cannot be continued: it is not opened \
+                        again"
+                .into());
+        }
+        if self.count.is_none() && self.time.is_none() && self.until.is_none() {
+            return Err("a stream that is opened again never ends by itself: give a number of \
+                        events, a time or the text of its last event"
+                .into());
         }
         Ok(())
     }

@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Recorder;
+use super::hist::Hist;
 use super::merge::{add, merge_fields, optional};
+use super::{Recorder, StreamTime};
 use crate::messages::Matched;
+use crate::proto::Reply;
 use crate::units::{Nanos, Span};
 
 /// Counters of the messages in streams.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamMessages {
     /// Messages that were sent on a schedule of their own.
     pub sent: u64,
@@ -25,6 +27,19 @@ pub struct StreamMessages {
     /// Replies whose body was read as a stream; `None` in the messages of gRPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bodies: Option<Box<StreamBodies>>,
+    /// How large these bodies were, if any has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Box<StreamSizes>>,
+}
+
+/// The sizes of bodies that were read as streams of messages and have ended, by the server, by
+/// prony or by a failure. The histograms are those of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamSizes {
+    /// Messages in a stream.
+    pub messages: Hist,
+    /// Bytes of its bodies.
+    pub bytes: Hist,
 }
 
 /// Counters of bodies that were read as streams of messages.
@@ -47,6 +62,27 @@ pub struct StreamBodies {
     pub failed: u64,
     /// Bodies that ended within an event. Its data is not counted as a message.
     pub incomplete: u64,
+    /// Streams that were opened again, if any was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reconnects: Option<Reconnects>,
+}
+
+/// Counters of streams that are opened again after their connection has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconnects {
+    /// How often a stream was opened again.
+    pub made: u64,
+    /// How often it then continued: its head and the first byte of its body arrived.
+    pub resumed: u64,
+    /// How often the server had ended a stream before its bound.
+    pub ended: u64,
+    /// How often a stream, or an attempt to open it again, was lost to a fault of its connection.
+    pub broken: u64,
+    /// Messages with an ID that had arrived before, after a reconnect.
+    pub repeated: u64,
+    /// Messages that never arrived, as a reconnect continued after them: by their IDs, if these are
+    /// consecutive numbers.
+    pub missed: u64,
 }
 
 /// Why a stream has ended, without a failure of its request.
@@ -73,7 +109,14 @@ impl StreamMessages {
             unmatched: add,
             together: add,
             bodies: optional(StreamBodies::merge),
+            sizes: optional(StreamSizes::merge),
         });
+    }
+}
+
+impl StreamSizes {
+    fn merge(&mut self, other: &Self) {
+        merge_fields!(self, other, { messages: Hist::merge, bytes: Hist::merge });
     }
 }
 
@@ -88,6 +131,22 @@ impl StreamBodies {
             ended_by_text: add,
             failed: add,
             incomplete: add,
+            reconnects: Reconnects::merge,
+        });
+    }
+}
+
+impl Reconnects {
+    fn merge(all: &mut Option<Self>, part: &Option<Self>) {
+        let Some(part) = part else { return };
+        let all = all.get_or_insert_default();
+        merge_fields!(all, part, {
+            made: add,
+            resumed: add,
+            ended: add,
+            broken: add,
+            repeated: add,
+            missed: add,
         });
     }
 }
@@ -109,6 +168,7 @@ impl Recorder {
     pub fn first_message(&mut self, intended: Nanos, time: Span) {
         self.in_streams(intended).received += 1;
         self.section(intended).tally.times.first_message.record(time);
+        self.over_time(intended, StreamTime::FirstMessage, intended + time, time);
     }
 
     /// A message of a reply has arrived, of which no time is recorded.
@@ -123,7 +183,9 @@ impl Recorder {
         let counts = self.in_streams(before);
         counts.received += 1;
         counts.together += u64::from(before == now);
-        self.section(before).tally.times.message_gap.record(now.since(before));
+        let gap = now.since(before);
+        self.section(before).tally.times.message_gap.record(gap);
+        self.over_time(before, StreamTime::MessageGap, now, gap);
     }
 
     fn bodies(&mut self, intended: Nanos) -> &mut StreamBodies {
@@ -138,12 +200,22 @@ impl Recorder {
     /// The first message with content has arrived, `time` after the intended start of its request.
     pub fn first_content(&mut self, intended: Nanos, time: Span) {
         self.section(intended).tally.times.first_content.record(time);
+        self.over_time(intended, StreamTime::FirstContent, intended + time, time);
     }
 
-    /// A stream has ended, and its request has not failed because of that.
-    pub fn stream_ended(&mut self, intended: Nanos, why: StreamEnd, messages: u64) {
+    /// A stream has ended with this size: messages and bytes.
+    fn stream_size(&mut self, intended: Nanos, (messages, bytes): (u64, u64)) {
+        let sizes = self.in_streams(intended).sizes.get_or_insert_default();
+        sizes.messages.record(Span(messages));
+        sizes.bytes.record(Span(bytes));
+        self.bodies(intended).empty += u64::from(messages == 0);
+    }
+
+    /// A stream has ended, and its request has not failed because of that. Its size is that in
+    /// messages and bytes.
+    pub fn stream_ended(&mut self, intended: Nanos, why: StreamEnd, size: (u64, u64)) {
+        self.stream_size(intended, size);
         let bodies = self.bodies(intended);
-        bodies.empty += u64::from(messages == 0);
         *match why {
             StreamEnd::Server => &mut bodies.ended_by_server,
             StreamEnd::Count => &mut bodies.ended_by_count,
@@ -153,15 +225,60 @@ impl Recorder {
     }
 
     /// The request of a stream has failed.
-    pub fn stream_failed(&mut self, intended: Nanos, messages: u64) {
-        let bodies = self.bodies(intended);
-        bodies.empty += u64::from(messages == 0);
-        bodies.failed += 1;
+    pub fn stream_failed(&mut self, intended: Nanos, size: (u64, u64)) {
+        self.stream_size(intended, size);
+        self.bodies(intended).failed += 1;
     }
 
     /// A body has ended within an event.
     pub fn stream_incomplete(&mut self, intended: Nanos) {
         self.bodies(intended).incomplete += 1;
+    }
+
+    fn reconnects(&mut self, intended: Nanos) -> &mut Reconnects {
+        self.bodies(intended).reconnects.get_or_insert_default()
+    }
+
+    /// The server has ended a stream before its bound, with this reply.
+    pub fn stream_ended_early(&mut self, intended: Nanos, reply: &Reply) {
+        let s = self.section(intended);
+        s.status(reply.status);
+        let t = &mut s.tally;
+        t.interim += u64::from(reply.interim);
+        t.bytes_head += reply.head_bytes;
+        t.bytes_framing += reply.framing_bytes;
+        t.bytes_footer += reply.footer_bytes;
+        t.bytes_body += reply.body_bytes;
+        self.reconnects(intended).ended += 1;
+    }
+
+    /// A stream was lost to a fault of its connection, and will be opened again.
+    pub fn stream_broke(&mut self, intended: Nanos) {
+        self.reconnects(intended).broken += 1;
+    }
+
+    /// A stream is opened again.
+    pub fn stream_reconnects(&mut self, intended: Nanos) {
+        self.reconnects(intended).made += 1;
+    }
+
+    /// A stream that was opened again continues.
+    pub fn stream_resumed(&mut self, intended: Nanos) {
+        self.reconnects(intended).resumed += 1;
+    }
+
+    /// The first message after a reconnect has arrived at `now`. The connection before was lost at
+    /// `lost_at`.
+    pub fn first_message_again(&mut self, intended: Nanos, lost_at: Nanos, now: Nanos) {
+        self.in_streams(intended).received += 1;
+        self.section(intended).tally.times.reconnect.record(now.since(lost_at));
+    }
+
+    /// After a reconnect, a message had arrived before, or some were missed.
+    pub fn stream_disagrees(&mut self, intended: Nanos, is_repeated: bool, missed: u64) {
+        let counts = self.reconnects(intended);
+        counts.repeated += u64::from(is_repeated);
+        counts.missed += missed;
     }
 
     /// A message has its reply.

@@ -13,7 +13,7 @@ use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
 use super::tls::TlsTally;
 use super::tokens::TokenTally;
-use super::{ResponseLowerBound, Tally, Times};
+use super::{ResponseLowerBound, StreamSeries, Tally, Times};
 use crate::proto::StreamCounts;
 use crate::units::Span;
 
@@ -64,6 +64,7 @@ impl Tally {
             times: Times::merge,
             series: Series::merge,
             service_series: optional(Series::merge),
+            stream_series: optional(StreamSeries::merge),
             connections: Connections::merge,
             tls: optional(TlsTally::merge),
             http2: optional(StreamCounts::merge),
@@ -99,6 +100,7 @@ impl Times {
             first_message: Hist::merge,
             first_content: Hist::merge,
             message_gap: Hist::merge,
+            reconnect: Hist::merge,
             connect: Hist::merge,
             handshake: Hist::merge,
             failed: Hist::merge,

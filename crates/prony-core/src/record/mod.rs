@@ -14,6 +14,7 @@ mod live;
 mod merge;
 mod messages;
 mod meter;
+mod over_time;
 mod phases;
 mod pings;
 mod section;
@@ -38,11 +39,12 @@ pub use clients::ClientTally;
 pub use connections::Connections;
 use hist::Hist;
 use in_flight::InFlightIntegral;
-pub use in_streams::{StreamBodies, StreamEnd, StreamMessages};
+pub use in_streams::{Reconnects, StreamBodies, StreamEnd, StreamMessages, StreamSizes};
 pub use live::LagSoFar;
 pub use messages::{Messages, Observer};
 use meter::Polls;
 pub use meter::ResponseLowerBound;
+pub use over_time::{StreamSeries, StreamTime};
 pub use phases::{KernelTimes, MissingTime, Phases};
 pub use pings::Pings;
 use section::Section;
@@ -98,6 +100,9 @@ pub struct Times {
     /// Between two messages of such a reply, one after the other.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub message_gap: Hist,
+    /// From the end of a stream's connection to the first message after its reconnect.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub reconnect: Hist,
     /// From the start of a connect to the open connection; every connection that opened.
     pub connect: Hist,
     /// From the open TCP connection to the end of the TLS handshake; every completed handshake.
@@ -193,6 +198,9 @@ pub struct Tally {
     /// The service times over time, if they were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_series: Option<Box<Series>>,
+    /// The times of messages in streams over time, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_series: Option<Box<StreamSeries>>,
     /// Statistics of connections.
     #[serde(default)]
     pub connections: Connections,
@@ -304,6 +312,7 @@ impl Tally {
             times: Times::default(),
             series: Series::new(start),
             service_series: None,
+            stream_series: None,
             connections: Connections::default(),
             tls: None,
             http2: None,

@@ -90,6 +90,9 @@ impl Section {
         if let Some(served) = &mut t.service_series {
             served.close();
         }
+        if let Some(times) = &mut t.stream_series {
+            times.close();
+        }
         self.tally
     }
 }

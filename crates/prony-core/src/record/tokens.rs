@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::merge::{add, add_by_key, merge_fields};
-use super::{Recorder, Stamps};
+use super::{Recorder, Stamps, StreamTime};
 use crate::events::Finish;
 use crate::plan::{TokenLimit, TokenTime};
 use crate::units::{Nanos, Span};
@@ -169,7 +169,9 @@ impl Recorder {
         tokens.chunks_together += u64::from(before == Some(now));
         *tokens.chunks_by_second.entry(second(now)).or_default() += 1;
         if let Some(before) = before {
-            self.tokens(before).chunk_gap.record(now.since(before));
+            let gap = now.since(before);
+            self.tokens(before).chunk_gap.record(gap);
+            self.over_time(before, StreamTime::ChunkGap, now, gap);
         }
     }
 
@@ -178,6 +180,7 @@ impl Recorder {
         let tokens = self.tokens(intended);
         tokens.ttft.record(now.since(intended));
         tokens.ttft_service.record(now.since(sent));
+        self.over_time(intended, StreamTime::Ttft, now, now.since(intended));
     }
 
     /// A successful reply is complete.
@@ -194,7 +197,9 @@ impl Recorder {
         }
         if let Some(itl) = reply.itl() {
             tokens.itl.record(itl);
+            self.over_time(stamps.intended, StreamTime::Itl, stamps.done, itl);
         }
+        let tokens = self.tokens(stamps.intended);
         if slo.iter().all(|limit| reply.keeps(limit, stamps)) {
             tokens.good += 1;
             tokens.good_in_drain += u64::from(is_in_drain);

@@ -64,6 +64,13 @@ impl Filled {
         self.headers.extend_from_slice(headers);
     }
 
+    /// Add a header line.
+    pub fn add_header(&mut self, name: &str, value: &[u8]) {
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.headers.extend_from_slice(part);
+        }
+    }
+
     /// The same as another one, but with an empty body.
     pub fn copy_without_body(&mut self, other: &Self) {
         self.clear();
@@ -127,6 +134,15 @@ mod tests {
         filled.set(b"/", b"", b"");
         assert_eq!((filled.path(), filled.body()), (Some(&b"/"[..]), Some(&b""[..])));
         assert!(filled.headers().is_empty());
+    }
+
+    #[test]
+    fn a_header_line_is_added_to_a_request_of_the_plan() {
+        let mut filled = Filled::default();
+        filled.add_header("Last-Event-ID", b"7");
+        assert_eq!((filled.path(), filled.header(0), filled.body()), (None, None, None));
+        assert_eq!(filled.headers(), b"Last-Event-ID: 7\r\n");
+        assert!(filled.has("last-event-id"));
     }
 
     #[test]

@@ -118,6 +118,7 @@ pub(super) enum Draw {
     Lose = 8,
     Duplicate = 9,
     Swap = 10,
+    Cut = 11,
 }
 
 impl ServerBehavior {

@@ -30,7 +30,9 @@ const TOKENS_MAX: u64 = 1_000;
 /// [`Latency`], and zero by default. `count` is a number of events, or a range from which each
 /// stream draws; 100 by default. The first `empty` events have no content. With `pings`, a comment
 /// stands before each event. `tokens` is the number of tokens in each event of a language model; 1
-/// by default.
+/// by default. With `cut`, a number or a range, a stream ends after as many events, and continues
+/// with the event after that of `Last-Event-ID` when it is opened again; `retry` says when to do
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EventBehavior {
@@ -46,6 +48,10 @@ pub struct EventBehavior {
     pub pings: bool,
     /// How many tokens an event of a language model has.
     pub tokens: u64,
+    /// After how many events, at least and at most, a reply ends although its stream has not.
+    pub cut: Option<(u64, u64)>,
+    /// How long clients are to wait before they open a stream again, in whole milliseconds.
+    pub retry: Option<Span>,
 }
 
 impl Default for EventBehavior {
@@ -57,12 +63,14 @@ impl Default for EventBehavior {
             empty: 0,
             pings: false,
             tokens: 1,
+            cut: None,
+            retry: None,
         }
     }
 }
 
-const FORM: &str = "ttft=exp:200ms,gap=fixed:20ms,count=100..300, and empty=1, tokens=4 or pings if \
-                    wanted";
+const FORM: &str = "ttft=exp:200ms,gap=fixed:20ms,count=100..300, and empty=1, tokens=4, \
+                    cut=10..20, retry=1s or pings if wanted";
 
 impl FromStr for EventBehavior {
     type Err = BehaviorError;
@@ -78,18 +86,25 @@ impl FromStr for EventBehavior {
             Ok(n) if n <= COUNT_MAX => Ok(n),
             _ => Err(fail(format!("'{value}' is not a number up to {COUNT_MAX}"))),
         };
+        let range = |range: &str| -> Result<(u64, u64), BehaviorError> {
+            let (low, high) = range.split_once("..").unwrap_or((range, range));
+            let ends = (number(low)?, number(high)?);
+            if low.is_empty() || ends.0 == 0 || ends.0 > ends.1 {
+                return Err(fail(format!("'{range}' is not a range of counts")));
+            }
+            Ok(ends)
+        };
         let mut events = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             match item.split_once('=') {
                 Some(("ttft", time)) => events.first = time.parse()?,
                 Some(("gap", time)) => events.gap = time.parse()?,
-                Some(("count", range)) => {
-                    let (low, high) = range.split_once("..").unwrap_or((range, range));
-                    events.count = (number(low)?, number(high)?);
-                    if low.is_empty() || events.count.0 == 0 || events.count.0 > events.count.1 {
-                        return Err(fail(format!("'{range}' is not a range of counts")));
-                    }
-                }
+                Some(("count", text)) => events.count = range(text)?,
+                Some(("cut", text)) => events.cut = Some(range(text)?),
+                Some(("retry", text)) => match text.parse::<Span>() {
+                    Ok(span) if span.0 % 1_000_000 == 0 => events.retry = Some(span),
+                    _ => return Err(fail(format!("'{text}' is not a time in whole milliseconds"))),
+                },
                 Some(("empty", n)) => events.empty = number(n)?,
                 Some(("tokens", n)) => {
                     events.tokens = number(n)?;
@@ -107,7 +122,7 @@ impl FromStr for EventBehavior {
 
 impl fmt::Display for EventBehavior {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first, gap, count: (low, high), empty, pings, tokens } = self;
+        let Self { first, gap, count: (low, high), empty, pings, tokens, cut, retry } = self;
         write!(f, "ttft={first},gap={gap},count={low}")?;
         if low < high {
             write!(f, "..{high}")?;
@@ -117,6 +132,15 @@ impl fmt::Display for EventBehavior {
         }
         if *tokens > 1 {
             write!(f, ",tokens={tokens}")?;
+        }
+        if let Some((low, high)) = cut {
+            write!(f, ",cut={low}")?;
+            if low < high {
+                write!(f, "..{high}")?;
+            }
+        }
+        if let Some(retry) = retry {
+            write!(f, ",retry={retry}")?;
         }
         f.write_str(if *pings { ",pings" } else { "" })
     }
@@ -130,7 +154,8 @@ pub(super) struct Events {
     model: Option<Model>,
     /// The number of the request.
     number: u64,
-    /// How many events it has, how many are due and how many are written.
+    /// How many events it has, how many are due and how many are written; those before it continues
+    /// count in all three.
     count: u64,
     due: u64,
     written: u64,
@@ -148,14 +173,20 @@ pub(super) struct Events {
 }
 
 impl Events {
-    fn new(spec: EventBehavior, number: u64, count: u64, is_http10: bool, reply: &Reply) -> Self {
+    fn new(
+        spec: EventBehavior,
+        number: u64,
+        (start, count): (u64, u64),
+        is_http10: bool,
+        reply: &Reply,
+    ) -> Self {
         Self {
             spec,
             model: None,
             number,
-            count: if reply.cut { count.div_ceil(2) } else { count },
-            due: 0,
-            written: 0,
+            count: if reply.cut { start + (count - start).div_ceil(2) } else { count },
+            due: start,
+            written: start,
             is_cut: reply.cut,
             has_head: false,
             chunked: !is_http10,
@@ -221,6 +252,9 @@ impl Events {
         let (n, start) = (self.written, out.len());
         if self.spec.pings {
             out.extend_from_slice(b": ping\n\n");
+        }
+        if let Some(retry) = self.spec.retry.take() {
+            writeln!(out, "retry: {}", retry.0 / 1_000_000).expect("a Vec takes all");
         }
         let word = if n > self.spec.empty { format_args!("w{n} ") } else { format_args!("") };
         write!(
@@ -379,15 +413,33 @@ impl Serve {
     ) -> Option<Box<Events>> {
         let is_streamed = self.is_streamed(head, number) && reply.status == 200;
         let spec = self.behavior.sse.filter(|_| is_streamed)?;
-        let (low, high) = spec.count;
-        let draw = rng::keyed(self.seed, Stream::Serve, number, Draw::Count as u64);
+        let count = self.draw_count(number, Draw::Count, spec.count);
+        if let Some(prompt) = prompt {
+            let events = Events::new(spec, number, (0, count), head.is_http10, reply);
+            return Some(Box::new(events.of_model(prompt, count)));
+        }
+        let start = head.last_event.unwrap_or(0);
+        let cut = spec.cut.map(|cut| start.saturating_add(self.draw_count(number, Draw::Cut, cut)));
+        let count = cut.map_or(count, |cut| count.min(cut));
+        Some(Box::new(Events::new(spec, number, (start, count), head.is_http10, reply)))
+    }
+
+    /// Draw a number from a range.
+    fn draw_count(&self, number: u64, what: Draw, (low, high): (u64, u64)) -> u64 {
+        let draw = rng::keyed(self.seed, Stream::Serve, number, what as u64);
         let count = low + (rng::unit(draw) * (high - low + 1) as f64) as u64;
-        let count = count.min(high);
-        let events = Events::new(spec, number, count, head.is_http10, reply);
-        Some(Box::new(match prompt {
-            Some(prompt) => events.of_model(prompt, count),
-            None => events,
-        }))
+        count.min(high)
+    }
+
+    /// Whether a request is answered with a stream, and whether its client has had all events of
+    /// that: it is to stop.
+    pub(super) fn streams(&self, head: &Head, number: u64) -> (bool, bool) {
+        let is_streamed = self.is_streamed(head, number);
+        let (Some(spec), Some(last)) = (self.behavior.sse, head.last_event) else {
+            return (is_streamed, false);
+        };
+        let count = self.draw_count(number, Draw::Count, spec.count);
+        (is_streamed, is_streamed && last >= count)
     }
 
     /// Whether a request is answered with a stream.

@@ -328,7 +328,7 @@ impl Serve {
     ) -> (Answer, Span) {
         let behavior = &self.behavior;
         let draw = |what| rng::keyed(self.seed, Stream::Serve, number, what as u64);
-        let is_streamed = self.is_streamed(&head, number);
+        let (is_streamed, is_past_end) = self.streams(&head, number);
         let prompt = if is_streamed { Self::prompt(&head, &body) } else { Ok(None) };
         let work = match head.route {
             Route::Delay(t) => t,
@@ -341,6 +341,7 @@ impl Serve {
             return (Answer::Reset, work);
         }
         let (status, content) = match head.route {
+            Route::Default if is_past_end => (204, Content::Text("")),
             Route::Default | Route::Delay(_) | Route::Model(_) => {
                 (behavior.statuses.draw(draw(Draw::Status)), Content::Pattern(behavior.size))
             }

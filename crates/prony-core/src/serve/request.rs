@@ -27,6 +27,8 @@ pub(super) struct Head {
     pub(super) wants_continue: bool,
     /// Whether a body follows.
     pub(super) has_body: bool,
+    /// The event after which a stream continues, if that is a number.
+    pub(super) last_event: Option<u64>,
 }
 
 /// The resource that a path names.
@@ -276,6 +278,7 @@ struct Fields {
     close: bool,
     keep_alive: bool,
     wants_continue: bool,
+    last_event: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -319,6 +322,7 @@ fn parse_head(lines: &[u8], max_body: u64) -> Result<(Head, Framing), Refusal> {
         keep_open: !fields.close && (!is_http10 || fields.keep_alive),
         wants_continue: fields.wants_continue && has_body && !is_http10,
         has_body,
+        last_event: fields.last_event,
     };
     Ok((head, framing))
 }
@@ -469,6 +473,8 @@ fn take_field(fields: &mut Fields, name: &[u8], value: &[u8]) -> Result<(), Refu
         }
     } else if name.eq_ignore_ascii_case(b"expect") {
         fields.wants_continue |= value.eq_ignore_ascii_case(b"100-continue");
+    } else if name.eq_ignore_ascii_case(b"last-event-id") {
+        fields.last_event = std::str::from_utf8(value).ok().and_then(number);
     }
     Ok(())
 }

@@ -42,6 +42,8 @@ pub enum Timed {
     Spread,
     /// From the time at which a ping of WebSocket is due to its pong.
     Ping,
+    /// From the end of a stream's connection to the first message after its reconnect.
+    Reconnect,
     /// From the intended start of a request to the first output of a language model.
     Ttft,
     /// From the send to the first output.
@@ -183,7 +185,7 @@ pub enum Unit {
     Share,
 }
 
-const TIMED: [(&str, Timed); 25] = [
+const TIMED: [(&str, Timed); 26] = [
     ("response", Timed::Response),
     ("service", Timed::Service),
     ("first-byte", Timed::FirstByte),
@@ -201,6 +203,7 @@ const TIMED: [(&str, Timed); 25] = [
     ("delivery", Timed::Delivery),
     ("spread", Timed::Spread),
     ("ping", Timed::Ping),
+    ("reconnect", Timed::Reconnect),
     ("ttft", Timed::Ttft),
     ("ttft-service", Timed::TtftService),
     ("itl", Timed::Itl),

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use prony_core::engine::Engine;
 use prony_core::machine::{Action, Machine};
-use prony_core::plan::{Expect, Load, Plan, StreamFormat, StreamPlan, Think};
+use prony_core::plan::{
+    Expect, Load, Plan, StreamFormat, StreamPlan, Think, TokenDialect, TokenPlan,
+};
 use prony_core::proto::h1::H1;
 use prony_core::units::{ConnId, Nanos, Span};
 
@@ -28,13 +30,28 @@ pub(crate) struct Needs {
     pub(crate) events_per_second: f64,
 }
 
+/// Streams whose events have content at a place that the plan names.
+pub(crate) fn plain() -> StreamPlan {
+    let pointer = Some("/choices/0/delta/content".into());
+    StreamPlan { content: pointer, ..StreamPlan::new(StreamFormat::Sse) }
+}
+
+/// The same streams, opened again when they end.
+pub(crate) fn reconnecting() -> StreamPlan {
+    StreamPlan { reconnect: true, count: Some(u64::MAX), ..plain() }
+}
+
+/// The replies of a language model.
+pub(crate) fn tokens() -> StreamPlan {
+    let tokens = Some(TokenPlan::new(TokenDialect::OpenAi));
+    StreamPlan { tokens, ..StreamPlan::new(StreamFormat::Sse) }
+}
+
 /// Open this number of streams, each of which receives this number of events after three others,
 /// and keep them in the middle of the next.
-pub(crate) fn open(streams: u32, events: u64) -> Needs {
+pub(crate) fn open(stream: StreamPlan, streams: u32, events: u64) -> Needs {
     let before = LIVE.load(Ordering::Relaxed);
     let plan = crate::plan(Load::Closed { connections: streams, think: Think::None }, 1, None);
-    let pointer = Some("/choices/0/delta/content".into());
-    let stream = StreamPlan { content: pointer, ..StreamPlan::new(StreamFormat::Sse) };
     let timeout = Span::from_secs(3_600);
     let expect = Expect::default();
     let plan = Plan { stream: Some(Box::new(stream)), timeout, expect, ..plan };

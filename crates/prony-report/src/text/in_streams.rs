@@ -1,6 +1,7 @@
 //! The lines about messages in streams.
 
 use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
 
 use crate::units;
 
@@ -38,6 +39,41 @@ pub(super) fn streams(t: &Tally) -> Vec<String> {
         (bodies.failed, "failed"),
         (bodies.empty, "without a message"),
         (bodies.incomplete, "ended within an event"),
+    ] {
+        if n > 0 {
+            parts.push(format!("{} {what}", units::count(n)));
+        }
+    }
+    parts
+}
+
+/// How large the streams were; empty without any.
+pub(super) fn sizes(t: &Tally) -> Vec<String> {
+    let counts = t.stream_messages.as_deref();
+    let Some(sizes) = counts.and_then(|counts| counts.sizes.as_deref()) else { return Vec::new() };
+    let (Some(messages), Some(bytes)) = (sizes.messages.max(), sizes.bytes.max()) else {
+        return Vec::new();
+    };
+    let mean = |hist: &Hist| hist.mean_ns().unwrap_or_default();
+    let (mean_messages, mean_bytes) = (mean(&sizes.messages), mean(&sizes.bytes));
+    let (messages, bytes) = (units::count(messages.0), units::bytes(bytes.0 as f64));
+    vec![
+        format!("{} messages on average, {messages} at most", units::three(mean_messages)),
+        format!("{} on average, {bytes} at most", units::bytes(mean_bytes)),
+    ]
+}
+
+/// How often streams were opened again, and why; empty if none was.
+pub(super) fn reconnects(t: &Tally) -> Vec<String> {
+    let bodies = t.stream_messages.as_deref().and_then(|counts| counts.bodies.as_deref());
+    let Some(counts) = bodies.and_then(|bodies| bodies.reconnects) else { return Vec::new() };
+    let mut parts = vec![units::count(counts.made)];
+    for (n, what) in [
+        (counts.ended, "after an end by the server"),
+        (counts.broken, "after a fault of the connection"),
+        (counts.made.saturating_sub(counts.resumed), "did not continue the stream"),
+        (counts.repeated, "messages came again"),
+        (counts.missed, "messages were missed"),
     ] {
         if n > 0 {
             parts.push(format!("{} {what}", units::count(n)));

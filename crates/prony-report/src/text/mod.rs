@@ -226,6 +226,8 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("gRPC", http2::grpc_messages(t)),
         ("messages", if t.tokens.is_some() { Vec::new() } else { in_streams::messages(t) }),
         ("streams", in_streams::streams(t)),
+        ("per stream", in_streams::sizes(t)),
+        ("reconnects", in_streams::reconnects(t)),
         ("broadcast", websocket::broadcast(t)),
         ("pings", websocket::answers(t)),
         ("handshakes", handshakes),

@@ -1,7 +1,7 @@
 //! The table of times: one line for each kind, one column for each figure.
 
 use prony_core::record::hist::Hist;
-use prony_core::record::{Tally, Times};
+use prony_core::record::{StreamTime, Tally, Times};
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{Figures, QUANTILES};
 
@@ -44,11 +44,12 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
     for (name, figures) in &rows {
         let ink = if *name == "response" { Ink::Strong } else { Ink::Plain };
         page.wide_row(name, label, &row(figures, room), ink);
-        if *name == "response"
-            && let Some((cells, reasons)) = bars(tally, figures, room)
+        if let Some(confidence) = confidence_of(tally, name)
+            && let Some((cells, reasons)) = bars(&confidence, figures, room)
         {
             page.wide_row(BARS, label, &cells, Ink::Plain);
-            without = reasons;
+            without.correlated |= reasons.correlated;
+            without.few |= reasons.few && *name == "response";
         } else if *name == "response" && is_too_short(tally) {
             page.wide_row(BARS, label, TOO_SHORT, Ink::Plain);
         }
@@ -90,7 +91,7 @@ pub(super) const CORRELATED: &str = "no interval: latencies close in time are co
                                      has too few independent samples; run longer";
 
 /// All kinds of times with their names, in the order of the table.
-pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 17] {
+pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 18] {
     [
         ("response", &times.response),
         ("service", &times.service),
@@ -105,6 +106,7 @@ pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 17] {
         ("first message", &times.first_message),
         ("first content", &times.first_content),
         ("message gap", &times.message_gap),
+        ("reconnect", &times.reconnect),
         ("connect", &times.connect),
         ("handshake", &times.handshake),
         ("send lag", &times.lag),
@@ -154,10 +156,24 @@ struct Without {
     few: bool,
 }
 
+/// The intervals of the times in the row of this name, if it has some.
+fn confidence_of<'a>(tally: &'a Tally, name: &str) -> Option<Confidence<'a>> {
+    let time = match name {
+        "response" => return Some(Confidence::of(tally)),
+        "first message" => StreamTime::FirstMessage,
+        "first content" => StreamTime::FirstContent,
+        "message gap" => StreamTime::MessageGap,
+        "TTFT" => StreamTime::Ttft,
+        "ITL" => StreamTime::Itl,
+        "chunk gap" => StreamTime::ChunkGap,
+        _ => return None,
+    };
+    Confidence::of_stream(tally, time)
+}
+
 /// The wider half of the 95 % confidence interval of each figure in the row above, and why some
 /// have none. `None` if no figure has an interval.
-fn bars(tally: &Tally, f: &Figures, room: usize) -> Option<(String, Without)> {
-    let confidence = Confidence::of(tally);
+fn bars(confidence: &Confidence<'_>, f: &Figures, room: usize) -> Option<(String, Without)> {
     let mut without = Without::default();
     let mut cell =
         |figure: Option<f64>, interval: Result<Interval, NoInterval>| match (figure, interval) {

@@ -45,6 +45,9 @@ impl<'a> Requests<'a> {
                 _ => {}
             }
         }
+        if let Some(reconnect) = section.take("reconnect").and_then(|i| i.boolean(problems)) {
+            plan.reconnect = reconnect;
+        }
         section.finish(problems);
         if let Err(why) = plan.check() {
             problems.add(item.at, why);
@@ -68,6 +71,9 @@ pub(super) fn explain(plan: &StreamPlan, out: &mut String) {
     }
     if let Some(text) = &plan.until {
         line(out, "until-event", quoted(text));
+    }
+    if plan.reconnect {
+        line(out, "reconnect", true);
     }
     if let Some(tokens) = &plan.tokens {
         line(out, "tokens", quoted(word(DIALECT, &tokens.dialect)));

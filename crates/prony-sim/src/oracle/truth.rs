@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prony_core::fault::Fault;
 use prony_core::plan::{Load, Plan};
 use prony_core::record::hist::Hist;
-use prony_core::record::{NameTally, Tally};
+use prony_core::record::{NameTally, Reconnects, Tally};
 use prony_core::schedule::Schedule;
 use prony_core::units::{Nanos, Span};
 
@@ -211,8 +211,9 @@ pub fn violated_invariants(t: &Tally) -> Vec<String> {
         .map(|f| t.faults[f as usize])
         .iter()
         .sum::<u64>()
-        // A request may be sent again after an unexpected reply.
-        + t.retries;
+        // A request may be sent again after an unexpected reply, or because its stream has ended.
+        + t.retries
+        + reconnects(t).ended;
     let mut wrong = Vec::new();
     let mut must = |holds: bool, what: String| {
         if !holds {
@@ -260,6 +261,12 @@ pub fn violated_invariants(t: &Tally) -> Vec<String> {
     must(broken <= t.connects, format!("{broken} of {} connections failed", t.connects));
     wrong.extend(sessions_conserve(t));
     wrong
+}
+
+/// What the tally has about streams that were opened again.
+fn reconnects(t: &Tally) -> Reconnects {
+    let bodies = t.stream_messages.as_deref().and_then(|messages| messages.bodies.as_deref());
+    bodies.and_then(|bodies| bodies.reconnects).unwrap_or_default()
 }
 
 /// The equations between the counters of sessions and names.

@@ -23,6 +23,7 @@ mod messages;
 mod meter_added;
 mod plans;
 mod rate_changes;
+mod reconnects;
 mod regressions;
 mod replay;
 mod scenarios;

@@ -8,7 +8,8 @@ use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
     Broadcast, ClientTally, Connections, Finished, KindTally, Messages, NameTally, Phases, Pings,
-    SessionTally, StepTally, StreamBodies, StreamMessages, Tally, Times, TlsTally, TokenTally,
+    Reconnects, SessionTally, StepTally, StreamBodies, StreamMessages, StreamSizes, Tally, Times,
+    TlsTally, TokenTally,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Share};
@@ -40,19 +41,41 @@ macro_rules! note {
     }};
 }
 
+fn note_streams(seen: &mut Seen, t: &Tally) {
+    if let Some(messages) = t.stream_messages.as_deref() {
+        note!(seen, StreamMessages, messages, {
+            sent, awaited, answered, received, unmatched, together, bodies, sizes,
+        });
+        if let Some(sizes) = messages.sizes.as_deref() {
+            note!(seen, StreamSizes, sizes, { messages, bytes });
+        }
+        if let Some(bodies) = messages.bodies.as_deref() {
+            note!(seen, StreamBodies, bodies, {
+                begun, empty, ended_by_server, ended_by_count, ended_by_time, ended_by_text, failed,
+                incomplete, reconnects,
+            });
+            if let Some(reconnects) = &bodies.reconnects {
+                note!(seen, Reconnects, reconnects, {
+                    made, resumed, ended, broken, repeated, missed,
+                });
+            }
+        }
+    }
+}
+
 fn note(seen: &mut Seen, t: &Tally) {
     note!(seen, Tally, t, {
         started, sent, sent_late, overdue, replies, replies_in_drain, failed, unfinished, retries,
         faults, stray, statuses, interim, connects, connected, bytes_sent, bytes_received,
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
-        service_series, connections, tls, http2, messages, stream_messages, broadcast, pings,
-        tokens, without_meter, phases, sessions, names, kept, clients,
+        service_series, stream_series, connections, tls, http2, messages, stream_messages,
+        broadcast, pings, tokens, without_meter, phases, sessions, names, kept, clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
-        message_service, message_lag, first_message, first_content, message_gap, connect, handshake,
-        failed,
+        message_service, message_lag, first_message, first_content, message_gap, reconnect, connect,
+        handshake, failed,
     });
     note!(seen, Connections, &t.connections, { lifetimes, faults, open_max, opening_max });
     if let Some(tls) = t.tls.as_deref() {
@@ -71,17 +94,7 @@ fn note(seen: &mut Seen, t: &Tally) {
             reordered, duplicates, late, unexpected, jitter_sum, jitter_count,
         });
     }
-    if let Some(messages) = t.stream_messages.as_deref() {
-        note!(seen, StreamMessages, messages, {
-            sent, awaited, answered, received, unmatched, together, bodies,
-        });
-        if let Some(bodies) = messages.bodies.as_deref() {
-            note!(seen, StreamBodies, bodies, {
-                begun, empty, ended_by_server, ended_by_count, ended_by_time, ended_by_text, failed,
-                incomplete,
-            });
-        }
-    }
+    note_streams(seen, t);
     note_websocket(seen, t);
     if let Some(tokens) = t.tokens.as_deref() {
         note!(seen, TokenTally, tokens, {
@@ -240,10 +253,10 @@ fn streams(seen: &mut Seen) {
 }
 
 /// No plan has independent clients, none of the handshakes fails, and the servers send no unknown
-/// frames and no abrupt GOAWAY, complete every event, and end replies of a model by stop or length
-/// with some output; the other counts need a network that
+/// frames and no abrupt GOAWAY, complete every event, continue streams where they broke off, and
+/// end replies of a model by stop or length with some output; the other counts need a network that
 /// loses and duplicates datagrams.
-const ELSEWHERE: [&str; 23] = [
+const ELSEWHERE: [&str; 25] = [
     "Broadcast.unstamped",
     "TokenTally.empty",
     "Finished.tool",
@@ -258,6 +271,8 @@ const ELSEWHERE: [&str; 23] = [
     "Messages.reordered",
     "StreamMessages.unmatched",
     "StreamBodies.incomplete",
+    "Reconnects.repeated",
+    "Reconnects.missed",
     "Messages.duplicates",
     "StreamCounts.without_status",
     "StreamCounts.grpc_messages",
@@ -330,6 +345,7 @@ fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
         &mut t.times.first_message,
         &mut t.times.first_content,
         &mut t.times.message_gap,
+        &mut t.times.reconnect,
     ] {
         times.clone_from(hist);
     }
@@ -353,7 +369,16 @@ fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
             ended_by_text: n + 5,
             failed: n + 6,
             incomplete: n + 7,
+            reconnects: Some(Reconnects {
+                made: n,
+                resumed: n + 1,
+                ended: n + 2,
+                broken: n + 3,
+                repeated: n + 4,
+                missed: n + 5,
+            }),
         })),
+        sizes: Some(Box::new(StreamSizes { messages: hist.clone(), bytes: hist.clone() })),
     }));
 }
 
@@ -369,12 +394,13 @@ fn assert_messages(all: &Tally) {
         first_message,
         first_content,
         message_gap,
+        reconnect,
         ..
     } = &all.times;
-    let messages =
-        [message, message_service, message_lag, first_message, first_content, message_gap];
-    assert_eq!(messages.map(waits), [expected; 6]);
-    let StreamMessages { sent, awaited, answered, received, unmatched, together, bodies } =
+    let messages = [message, message_service, message_lag];
+    let bodies = [first_message, first_content, message_gap, reconnect];
+    assert_eq!((messages.map(waits), bodies.map(waits)), ([expected; 3], [expected; 4]));
+    let StreamMessages { sent, awaited, answered, received, unmatched, together, bodies, sizes } =
         *all.stream_messages.clone().expect("messages");
     assert_eq!([sent, awaited, answered, received, unmatched, together], [7, 9, 11, 13, 15, 17]);
     let twice = |n| StreamBodies {
@@ -386,9 +412,19 @@ fn assert_messages(all: &Tally) {
         ended_by_text: n + 10,
         failed: n + 12,
         incomplete: n + 14,
+        reconnects: Some(Reconnects {
+            made: n,
+            resumed: n + 2,
+            ended: n + 4,
+            broken: n + 6,
+            repeated: n + 8,
+            missed: n + 10,
+        }),
     };
     assert_eq!(bodies.as_deref(), Some(&twice(7)));
     assert_eq!(all.broadcast.as_ref().map(|all| all.unstamped), Some(7));
+    let StreamSizes { messages, bytes } = *sizes.expect("sizes");
+    assert_eq!([&messages, &bytes].map(waits), [expected; 2]);
     let TokenTally { empty, finished, .. } = *all.tokens.clone().expect("tokens");
     let Finished { tool, filter, other, none, .. } = finished;
     assert_eq!([empty, tool, filter, other, none], [7, 7, 9, 11, 13]);

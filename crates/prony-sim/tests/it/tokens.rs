@@ -235,6 +235,33 @@ fn an_error_in_a_stream_fails_its_request() {
     }
 }
 
+/// The same in a reply in one piece, whose status is 200.
+#[test]
+fn an_error_in_one_piece_fails_its_request() {
+    let openai = r#"{"error":{"message":"out of memory","type":"server_error"}}"#;
+    let anthropic = r#"{"type":"error","error":{"type":"overloaded_error","message":"Full"}}"#;
+    let whole = r#"{"choices":[{"message":{"content":"Hi"},"finish_reason":"stop"}]}"#;
+    for (path, body, failed) in [(0, openai, 1), (2, anthropic, 1), (0, whole, 0)] {
+        let plan = asks(open(1.0, Arrivals::Fixed, 1), path, 9, false, "response < 1s");
+        let text = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let script = vec![Step::Await(1), Step::Send(text.into_bytes())];
+        let mut server = Server::new(Scripted::one(script));
+        let setup = Setup::new(Link::with_latency(Span::ZERO), 1);
+        let outcome = load(&plan, 1, &setup, &mut [&mut server]);
+        assert_invariants(&outcome, "a script");
+        let t = outcome.main();
+        assert_eq!((t.failed, t.fault(Fault::ErrorMessage)), (failed, failed), "{body}");
+        assert_eq!(t.statuses.get(&200), Some(&1));
+        let good = t.tokens.as_deref().map_or(0, |tokens| tokens.good);
+        let bodies = t.stream_messages.as_deref().and_then(|m| m.bodies.as_deref()).copied();
+        let bodies = bodies.expect("a body");
+        assert_eq!((good, t.replies, bodies.failed), (1 - failed, 1 - failed, failed), "{body}");
+    }
+}
+
 /// Without a number of tokens there is no ITL, and a limit for it is not kept.
 #[test]
 fn replies_without_usage_have_chunks_only() {

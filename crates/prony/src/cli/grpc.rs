@@ -92,6 +92,23 @@ pub struct GrpcArgs {
     pub expect_grpc: Option<String>,
 }
 
+/// The IDs of these options.
+pub(super) const IDS: [&str; 13] = [
+    "grpc",
+    "proto",
+    "proto_path",
+    "protoset",
+    "grpc_timeout",
+    "grpc_timeout_from",
+    "grpc_encoding",
+    "messages",
+    "messages_count",
+    "messages_time",
+    "messages_arrivals",
+    "messages_reply",
+    "expect_grpc",
+];
+
 impl GrpcArgs {
     /// Whether the load has calls of gRPC.
     pub(crate) fn is_asked(&self, urls: &[String]) -> bool {

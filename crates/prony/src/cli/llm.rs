@@ -137,7 +137,7 @@ fn fields(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 /// The options of a load that `prony llm` does not have, by their IDs: the help does not list them.
-const REFUSED: [&str; 27] = [
+const REFUSED: [&str; 9] = [
     "urls_file",
     "session_file",
     "sessions",
@@ -145,26 +145,8 @@ const REFUSED: [&str; 27] = [
     "method",
     "body",
     "content_type",
-    "grpc",
-    "proto",
-    "proto_path",
-    "protoset",
-    "grpc_timeout",
-    "grpc_timeout_from",
-    "grpc_encoding",
-    "messages",
-    "messages_count",
-    "messages_time",
-    "messages_arrivals",
-    "messages_reply",
-    "expect_grpc",
     "binary",
     "subprotocol",
-    "stream",
-    "content_pointer",
-    "stream_events",
-    "stream_time",
-    "until_event",
 ];
 
 /// The options as `prony llm` has them.
@@ -175,7 +157,7 @@ pub(super) fn adapt(arg: Arg) -> Arg {
                  completions: /v1/chat/completions.",
         ),
         "timeout" => arg.default_value("10m"),
-        id if REFUSED.contains(&id) => arg.hide(true),
+        id if REFUSED.contains(&id) || super::is_of_streams(id) => arg.hide(true),
         _ => arg,
     }
 }

@@ -85,6 +85,12 @@ const LLM: &str = "Language models";
 const MEASUREMENT: &str = "Measurement";
 const SIMULATION: &str = "Simulation";
 
+/// Whether the option with this ID is one of streams, or of gRPC: loads whose replies are decided
+/// otherwise have none of them.
+fn is_of_streams(id: &str) -> bool {
+    stream::IDS.contains(&id) || grpc::IDS.contains(&id)
+}
+
 /// A load generator and latency meter for network services.
 #[derive(Debug, Parser)]
 #[command(

@@ -117,7 +117,7 @@ pub struct ReplayArgs {
 
 /// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-const REFUSED: [&str; 55] = [
+const REFUSED: [&str; 37] = [
     "model",
     "all_turns",
     "turn_think",
@@ -155,24 +155,6 @@ const REFUSED: [&str; 55] = [
     "explain",
     "tui",
     "no_tui",
-    "grpc",
-    "proto",
-    "proto_path",
-    "protoset",
-    "grpc_timeout",
-    "grpc_timeout_from",
-    "grpc_encoding",
-    "messages",
-    "messages_count",
-    "messages_time",
-    "messages_arrivals",
-    "messages_reply",
-    "expect_grpc",
-    "stream",
-    "content_pointer",
-    "stream_events",
-    "stream_time",
-    "until_event",
 ];
 
 /// Hides an option that a replay refuses, and describes the logs.
@@ -186,7 +168,7 @@ pub(super) fn adapt(arg: Arg) -> Arg {
                  Several are the parts of one, or those of several servers: their requests are put \
                  in the order of their times.",
             ),
-        id if REFUSED.contains(&id) => arg.hide(true),
+        id if REFUSED.contains(&id) || super::is_of_streams(id) => arg.hide(true),
         _ => arg,
     }
 }

@@ -46,8 +46,9 @@ pub struct ServeArgs {
     ///
     /// ttft is the time to the first event, in which a stream has a worker; gap the time between
     /// events; both are distributions as of --latency. empty=N: the first N events have no content.
-    /// pings: a comment before each event. Requests to the paths of language models are answered
-    /// like those (docs/target-server.md), with tokens=N in each event.
+    /// pings: a comment before each event. cut=10..20: a stream ends after as many events, and goes
+    /// on when it is opened again (Last-Event-ID). Requests to the paths of language models are
+    /// answered like those (docs/target-server.md), with tokens=N in each event.
     #[arg(long, value_name = "STREAM", help_heading = BEHAVIOR)]
     pub sse: Option<EventBehavior>,
     /// Answer WebSocket: echo, broadcast, push:50 (messages per second) or push:exp:20ms

@@ -38,7 +38,18 @@ pub struct StreamArgs {
     /// End a stream after the first message with this text (`[DONE]`)
     #[arg(long, value_name = "TEXT", help_heading = STREAMS, requires = "stream")]
     pub until_event: Option<String>,
+    /// Open a stream again that has ended before these bounds, after the event that was last
+    ///
+    /// As browsers do: after the time that the server has given (retry), or after 3 s, with the
+    /// header Last-Event-ID. It is still the same request, with one timeout. For server-sent
+    /// events, with one of the bounds above.
+    #[arg(long, help_heading = STREAMS, requires = "stream")]
+    pub reconnect: bool,
 }
+
+/// The IDs of these options.
+pub(super) const IDS: [&str; 6] =
+    ["stream", "content_pointer", "stream_events", "stream_time", "until_event", "reconnect"];
 
 impl StreamArgs {
     /// The part of the plan.
@@ -51,6 +62,7 @@ impl StreamArgs {
                 time: self.stream_time,
                 until: self.until_event.clone(),
                 tokens: None,
+                reconnect: self.reconnect,
             })
         })
     }

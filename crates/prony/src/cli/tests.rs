@@ -182,6 +182,8 @@ fn rejects_what_websocket_cannot_do() {
         "ws://h/ -b x --messages 10/s --messages-reply order --stream messages",
         "ws://h/ --stream sse",
         "http://h/ --stream messages",
+        "http://h/ --stream ndjson --stream-events 5 --reconnect",
+        "http://h/ --stream sse --reconnect",
         "ws://h/ -H Sec-WebSocket-Key:abc",
         "wss://h/ --http 2",
         "ws://h/ --http 2",

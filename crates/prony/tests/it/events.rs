@@ -120,3 +120,91 @@ require('http').createServer((request, response) => {
         }
     }
 }
+
+/// The server ends each reply after 10 events. Over HTTP/1.1, HTTP/2 and TLS, each stream of 35
+/// events has 4 of them.
+#[test]
+fn opens_streams_of_the_target_server_again() {
+    let server = Serve::start(&["--sse", "gap=2ms,count=1000,cut=10,retry=50ms"]);
+    let url = server.url("/");
+    let load =
+        ["-n", "20", "-c", "4", "--stream", "sse", "--stream-events", "35", "--reconnect", &url];
+    for version in [&[][..], &["--h2c"]] {
+        let report = measure(&[&load[..], version].concat());
+        assert_eq!((report.count("replies"), report.count("failed")), (20, 0));
+        assert_eq!((report.status(200), count(tally(&report), "received")), (80, 20 * 35));
+        let bodies = &tally(&report)["bodies"];
+        assert_eq!((count(bodies, "begun"), count(bodies, "ended_by_count")), (20, 20));
+        let counts = ["made", "resumed", "ended", "broken", "repeated", "missed"];
+        let counts = counts.map(|name| count(&bodies["reconnects"], name));
+        assert_eq!(counts, [60, 60, 60, 0, 0, 0]);
+        let outage = mean_ms(&report, "reconnect");
+        assert!((50.0..90.0).contains(&outage), "{outage}");
+    }
+    let run = prony(&[&load[..], &["--threshold", "reconnect.max < 1us"]].concat());
+    assert_eq!(run.code, 99, "{run:?}");
+    assert!(run.stdout.contains("60, 60 after an end by the server"), "{run:?}");
+}
+
+/// Node.js breaks the connection of each stream after 5 events, and continues after the event that
+/// the client names; of a path, it repeats the last event, or leaves out two.
+#[test]
+fn opens_streams_of_node_again() {
+    if !find("node") {
+        return;
+    }
+    let _alone = alone();
+    let script = "
+const fs = require('fs');
+const skips = {'/again': -1, '/missed': 2};
+require('http').createServer((request, response) => {
+    const last = request.headers['last-event-id'];
+    fs.appendFileSync('@DIR@/last', request.url + ' ' + last + '\\n');
+    let n = last === undefined ? 100 : Number(last) + (skips[request.url] || 0);
+    let left = 5;
+    response.writeHead(200, {'Content-Type': 'text/event-stream; charset=utf-8'});
+    response.write('retry: 30\\n\\n');
+    const timer = setInterval(() => {
+        n += 1;
+        response.write('event: tick\\nid: ' + n + '\\ndata: ' + n + '\\n\\n');
+        left -= 1;
+        if (left === 0) {
+            clearInterval(timer);
+            if (request.url === '/end') response.end(); else request.socket.destroySoon();
+        }
+    }, 2);
+    request.on('close', () => clearInterval(timer));
+}).listen(@PORT@, '127.0.0.1');
+";
+    let server = Other::start("node", &[], script);
+    for (path, [ended, broken, repeated, missed]) in [
+        ("/end", [20, 0, 0, 0]),
+        ("/break", [0, 20, 0, 0]),
+        ("/again", [0, 20, 20, 0]),
+        ("/missed", [0, 20, 0, 40]),
+    ] {
+        let url = server.url(path);
+        let load =
+            ["-n", "10", "-c", "2", "--stream", "sse", "--stream-events", "13", "--reconnect"];
+        let report = measure(&[&load[..], &[&url]].concat());
+        assert_eq!((report.count("replies"), report.count("failed")), (10, 0), "{path}");
+        assert_eq!(count(tally(&report), "received"), 130, "{path}");
+        let counts = ["made", "resumed", "ended", "broken", "repeated", "missed"];
+        let counts = counts.map(|name| count(&tally(&report)["bodies"]["reconnects"], name));
+        assert_eq!(counts, [20, 20, ended, broken, repeated, missed], "{path}");
+        let log = std::fs::read_to_string(server.file("last")).expect("a log");
+        let second = if path == "/again" {
+            109
+        } else if path == "/missed" {
+            112
+        } else {
+            110
+        };
+        for (id, n) in
+            [("undefined".to_owned(), 10), ("105".to_owned(), 10), (second.to_string(), 10)]
+        {
+            let line = format!("{path} {id}");
+            assert_eq!(log.lines().filter(|other| **other == line).count(), n, "{line}");
+        }
+    }
+}

@@ -159,7 +159,7 @@ fn a_simulated_load_ends_early_too() {
 }
 
 /// The figures that docs/terms.md defines, and the names of thresholds for them.
-const FIGURES: [(&str, &[&str]); 55] = [
+const FIGURES: [(&str, &[&str]); 56] = [
     // Times
     ("response", &["p50", "response.p99"]),
     ("service", &["service.p99"]),
@@ -176,6 +176,7 @@ const FIGURES: [(&str, &[&str]); 55] = [
     ("first message", &[]),
     ("first content", &[]),
     ("message gap", &[]),
+    ("reconnect", &[]),
     // Only WebSocket has them.
     ("delivery", &[]),
     ("spread", &[]),

@@ -14,7 +14,8 @@ use prony_core::plan::{
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    Broadcast, FirstHandshake, Pings, StepTally, StreamMessages, Times, TokenTally,
+    Broadcast, FirstHandshake, Pings, Reconnects, StepTally, StreamBodies, StreamMessages,
+    StreamTime, Times, TokenTally,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -247,13 +248,16 @@ fn over_http2() -> [Summary; 3] {
         time: Some(Span(1)),
         until: Some("end".into()),
         tokens: Some(TokenPlan { dialect: TokenDialect::OpenAi, slo }),
+        reconnect: true,
     }));
+    let reconnects = Some(Reconnects::default());
     run.main.stream_messages = Some(Box::new(StreamMessages {
-        bodies: Some(Box::default()),
+        bodies: Some(Box::new(StreamBodies { reconnects, ..StreamBodies::default() })),
+        sizes: Some(Box::default()),
         ..StreamMessages::default()
     }));
-    record_messages(&mut run.main.times);
     run.main.tokens = Some(Box::new(tokens()));
+    record_over_time(&mut run);
     let kind = |run: &Summary| report(run)["verdict"]["bottleneck"]["kind"].clone();
     assert_eq!([&run, &limited, &blocked].map(kind), ["streams", "stream-limit", "window"]);
     [run, limited, blocked]
@@ -277,6 +281,15 @@ fn websocket(run: &mut Summary) {
     broadcast.delivery.record(Span(1_000));
     broadcast.spread.record(Span(1_000));
     run.main.broadcast = Some(Box::new(broadcast));
+}
+
+/// Times of messages, and a series for each kind of them.
+fn record_over_time(run: &mut Summary) {
+    record_messages(&mut run.main.times);
+    let series = serde_json::to_value(&run.main.series).expect("JSON");
+    let all = StreamTime::ALL.map(|time| (time.name().to_owned(), series.clone()));
+    let all = serde_json::from_value(Value::Object(all.into_iter().collect())).expect("series");
+    run.main.stream_series = Some(Box::new(all));
 }
 
 /// Replies of a language model.
@@ -306,6 +319,7 @@ fn record_messages(times: &mut Times) {
         &mut times.first_message,
         &mut times.first_content,
         &mut times.message_gap,
+        &mut times.reconnect,
     ] {
         hist.record(Span(1_000));
     }

@@ -4,6 +4,7 @@
 use super::Exchange;
 use super::directed::Directed;
 use super::logged::Paths;
+use super::resumed::Resumed;
 use super::script::Scripted;
 use crate::director::{Director, Step};
 use crate::fault::Fault;
@@ -21,6 +22,8 @@ pub(in crate::engine) enum Dynamic {
     Directed(Box<Directed>),
     /// The paths are those of a log.
     Logged(Box<Paths>),
+    /// Streams are opened again.
+    Resumed(Box<Resumed>),
 }
 
 impl Dynamic {
@@ -29,68 +32,102 @@ impl Dynamic {
     /// # Panics
     /// When the plan is not valid.
     pub(in crate::engine) fn new(plan: &Plan) -> Option<Self> {
-        if plan.is_logged() {
-            return Some(Self::Logged(Box::default()));
-        }
-        Scripted::new(plan).map(|scripted| Self::Scripted(Box::new(scripted)))
+        let usual = match plan.is_logged() {
+            true => Some(Self::Logged(Box::default())),
+            false => Scripted::new(plan).map(|scripted| Self::Scripted(Box::new(scripted))),
+        };
+        Self::of_streams(plan, usual)
     }
 
     /// A director decides the steps of all sessions.
-    pub(in crate::engine) fn directed(director: Box<dyn Director>) -> Self {
-        Self::Directed(Box::new(Directed::new(director)))
+    pub(in crate::engine) fn directed(plan: &Plan, director: Box<dyn Director>) -> Self {
+        let directed = || Self::Directed(Box::new(Directed::new(director)));
+        match reconnects(plan) {
+            true => Self::Resumed(Box::new(Resumed::new(Some(directed())))),
+            false => directed(),
+        }
+    }
+
+    /// The same as `usual`, but for the streams that are opened again.
+    fn of_streams(plan: &Plan, usual: Option<Self>) -> Option<Self> {
+        match reconnects(plan) {
+            true => Some(Self::Resumed(Box::new(Resumed::new(usual)))),
+            false => usual,
+        }
+    }
+
+    /// The exchange is sent again, after the event with this ID.
+    pub(in crate::engine) fn resume(&mut self, id: RequestId, last: &[u8]) {
+        if let Self::Resumed(resumed) = self {
+            resumed.resume(id, last);
+        }
+    }
+
+    fn usual(&self) -> Option<&Self> {
+        match self {
+            Self::Resumed(resumed) => resumed.usual.as_ref(),
+            usual => Some(usual),
+        }
+    }
+
+    fn usual_mut(&mut self) -> Option<&mut Self> {
+        match self {
+            Self::Resumed(resumed) => resumed.usual.as_mut(),
+            usual => Some(usual),
+        }
     }
 
     /// A session of this kind starts in this slot.
     pub(in crate::engine) fn begin(&mut self, slot: u32, kind: u32, number: u64) {
-        match self {
-            Self::Scripted(scripted) => scripted.begin(slot, number),
-            Self::Directed(directed) => directed.begin(slot, kind, number),
-            Self::Logged(_) => {}
+        match self.usual_mut() {
+            Some(Self::Scripted(scripted)) => scripted.begin(slot, number),
+            Some(Self::Directed(directed)) => directed.begin(slot, kind, number),
+            _ => {}
         }
     }
 
     /// The next step of a session, if a director decides it.
     pub(in crate::engine) fn step(&mut self, slot: u32) -> Option<Step> {
-        match self {
-            Self::Scripted(_) | Self::Logged(_) => None,
-            Self::Directed(directed) => Some(directed.step(slot)),
+        match self.usual_mut() {
+            Some(Self::Directed(directed)) => Some(directed.step(slot)),
+            _ => None,
         }
     }
 
     /// Whether steps of sessions are decided while they run.
     #[inline]
     pub(in crate::engine) fn decides(&self) -> bool {
-        match self {
-            Self::Scripted(scripted) => scripted.decides(),
-            Self::Directed(_) => true,
-            Self::Logged(_) => false,
+        match self.usual() {
+            Some(Self::Scripted(scripted)) => scripted.decides(),
+            Some(Self::Directed(_)) => true,
+            _ => false,
         }
     }
 
     /// The decisions of the plan's sessions, if they have any.
     pub(in crate::engine) fn decisions(&mut self) -> Option<&mut Scripted> {
-        match self {
-            Self::Scripted(scripted) if scripted.decides() => Some(scripted),
-            Self::Scripted(_) | Self::Directed(_) | Self::Logged(_) => None,
+        match self.usual_mut() {
+            Some(Self::Scripted(scripted)) if scripted.decides() => Some(scripted),
+            _ => None,
         }
     }
 
     /// Whether a director decides the steps of sessions.
     pub(in crate::engine) fn is_directed(&self) -> bool {
-        matches!(self, Self::Directed(_))
+        matches!(self.usual(), Some(Self::Directed(_)))
     }
 
     /// The paths of the requests of a log, if they come from one.
     pub(in crate::engine) fn paths(&mut self) -> Option<&mut Paths> {
-        match self {
-            Self::Logged(paths) => Some(paths),
-            Self::Scripted(_) | Self::Directed(_) => None,
+        match self.usual_mut() {
+            Some(Self::Logged(paths)) => Some(paths),
+            _ => None,
         }
     }
 
     /// The session in this slot has ended.
     pub(in crate::engine) fn leave(&mut self, slot: u32) {
-        if let Self::Directed(directed) = self {
+        if let Some(Self::Directed(directed)) = self.usual_mut() {
             directed.leave(slot);
         }
     }
@@ -100,7 +137,7 @@ impl Dynamic {
     pub(in crate::engine) fn fills(&self, call: u32) -> bool {
         match self {
             Self::Scripted(scripted) => scripted.fills(call),
-            Self::Directed(_) | Self::Logged(_) => true,
+            Self::Directed(_) | Self::Logged(_) | Self::Resumed(_) => true,
         }
     }
 
@@ -115,6 +152,7 @@ impl Dynamic {
             Self::Scripted(scripted) => scripted.fill(exchange, now),
             Self::Directed(directed) => Ok(directed.fill(exchange)),
             Self::Logged(paths) => Ok(paths.fill(id)),
+            Self::Resumed(resumed) => resumed.fill(id, exchange, now),
         }
     }
 
@@ -125,6 +163,9 @@ impl Dynamic {
             Self::Scripted(scripted) => scripted.wants_headers(call),
             Self::Directed(_) => true,
             Self::Logged(_) => false,
+            Self::Resumed(resumed) => {
+                resumed.usual.as_ref().is_some_and(|usual| usual.wants_headers(call))
+            }
         }
     }
 
@@ -135,24 +176,27 @@ impl Dynamic {
             Self::Scripted(scripted) => scripted.wants_body(call),
             Self::Directed(_) => true,
             Self::Logged(_) => false,
+            Self::Resumed(resumed) => {
+                resumed.usual.as_ref().is_some_and(|usual| usual.wants_body(call))
+            }
         }
     }
 
     /// A header of the exchange's reply has arrived.
     pub(in crate::engine) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
-        match self {
-            Self::Scripted(scripted) => scripted.header(exchange, name, value),
-            Self::Directed(directed) => directed.header(exchange, name, value),
-            Self::Logged(_) => {}
+        match self.usual_mut() {
+            Some(Self::Scripted(scripted)) => scripted.header(exchange, name, value),
+            Some(Self::Directed(directed)) => directed.header(exchange, name, value),
+            _ => {}
         }
     }
 
     /// A piece of the body of the exchange's reply has arrived.
     pub(in crate::engine) fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
-        match self {
-            Self::Scripted(scripted) => scripted.body(exchange, piece),
-            Self::Directed(directed) => directed.body(exchange, piece),
-            Self::Logged(_) => {}
+        match self.usual_mut() {
+            Some(Self::Scripted(scripted)) => scripted.body(exchange, piece),
+            Some(Self::Directed(directed)) => directed.body(exchange, piece),
+            _ => {}
         }
     }
 
@@ -164,22 +208,27 @@ impl Dynamic {
         fault: Option<Fault>,
         now: Nanos,
     ) -> Option<Fault> {
-        match self {
-            Self::Scripted(scripted) => scripted.replied(exchange, reply, fault, now),
-            Self::Directed(directed) => {
+        match self.usual_mut() {
+            Some(Self::Scripted(scripted)) => scripted.replied(exchange, reply, fault, now),
+            Some(Self::Directed(directed)) => {
                 directed.replied(exchange, reply, fault);
                 fault
             }
-            Self::Logged(_) => fault,
+            _ => fault,
         }
     }
 
     /// The request of this session has failed without a complete reply.
     pub(in crate::engine) fn failed(&mut self, slot: u32, fault: Fault) {
-        match self {
-            Self::Scripted(scripted) => scripted.failed(slot, fault),
-            Self::Directed(directed) => directed.failed(slot, fault),
-            Self::Logged(_) => {}
+        match self.usual_mut() {
+            Some(Self::Scripted(scripted)) => scripted.failed(slot, fault),
+            Some(Self::Directed(directed)) => directed.failed(slot, fault),
+            _ => {}
         }
     }
+}
+
+/// Whether streams of the plan are opened again.
+fn reconnects(plan: &Plan) -> bool {
+    plan.stream.as_deref().is_some_and(|stream| stream.reconnect)
 }

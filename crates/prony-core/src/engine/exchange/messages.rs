@@ -115,9 +115,12 @@ impl Messages {
             Times::new(plan, self.seed, start, number, known.messages)
         });
         let stream = self.stream(id.slot);
+        let continues = stream.continues(id);
         (stream.id, stream.conn, stream.intended, stream.call) = (id, conn, intended, call);
         stream.times = times;
-        stream.ledger.clear();
+        if !continues {
+            stream.ledger.clear();
+        }
         times.and_then(|_| self.due(id.slot, now))
     }
 

@@ -9,6 +9,8 @@ pub(super) mod expect;
 mod logged;
 mod messages;
 pub(super) mod outcome;
+mod reconnects;
+mod resumed;
 pub(super) mod script;
 mod streams;
 mod tokens;
@@ -284,10 +286,14 @@ impl Exchange {
     #[inline]
     pub(super) fn goes_out(&mut self, now: Nanos) -> Sent {
         self.at = At::Sent;
-        self.sent = now;
         if self.counted {
+            // A stream that is opened again keeps its first send.
+            if !self.has_begun() {
+                self.sent = now;
+            }
             return Sent::Again;
         }
+        self.sent = now;
         self.counted = true;
         if self.intended == now { Sent::OnTime } else { Sent::Late }
     }

@@ -15,6 +15,9 @@ pub(in crate::engine) struct Outcome {
     /// Exchanges that left the connection because they failed without affecting the others, and
     /// why.
     pub(in crate::engine) failed: Vec<(RequestId, Fault)>,
+    /// Exchanges that left the connection because their stream has ended before its bound: they
+    /// are sent again later.
+    pub(in crate::engine) reopens: Vec<RequestId>,
     /// A reply was not a success.
     pub(in crate::engine) missed: bool,
     /// A reply was not a success, or there is something to do for streams of messages.
@@ -24,7 +27,8 @@ pub(in crate::engine) struct Outcome {
 impl Outcome {
     /// Whether nothing is left to apply.
     pub(in crate::engine) fn is_applied(&self) -> bool {
-        let Self { ended, again, failed, missed, is_rare } = self;
-        ended.is_empty() && again.is_empty() && failed.is_empty() && !missed && !is_rare
+        let Self { ended, again, failed, reopens, missed, is_rare } = self;
+        let lists = [again.is_empty(), failed.is_empty(), reopens.is_empty()];
+        ended.is_empty() && lists == [true; 3] && !missed && !is_rare
     }
 }

@@ -1,6 +1,7 @@
 //! Bodies of replies that are streams of messages: what was read of each, and when it ends.
 
-use super::messages::Messages;
+use super::messages::{Messages, Stream};
+use super::reconnects::Reconnect;
 use super::tokens::TokenBody;
 use crate::events::{Ending, Message, Reader, Rules};
 use crate::fault::Fault;
@@ -11,8 +12,8 @@ use crate::units::{Nanos, RequestId};
 /// How bodies are read.
 #[derive(Debug)]
 pub(super) struct Reading {
-    plan: StreamPlan,
-    rules: Rules,
+    pub(super) plan: StreamPlan,
+    pub(super) rules: Rules,
     /// Streams whose first piece has arrived with the bytes that are read now.
     begun: Vec<RequestId>,
     /// Streams that are to be ended.
@@ -22,20 +23,35 @@ pub(super) struct Reading {
 /// What was read of one body. Reused for stream after stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamBody {
-    /// Whether it has begun and not ended.
-    is_open: bool,
-    reader: Reader,
+    pub(super) stage: Stage,
+    pub(super) reader: Reader,
     messages: u64,
+    /// The bytes of its bodies.
+    bytes: u64,
     /// Whether a message had content.
     has_content: bool,
     /// Why the rest is not read, if it is not.
-    over: Option<Over>,
+    pub(super) over: Option<Over>,
     /// What it says as the reply of a language model.
     tokens: TokenBody,
+    /// What it needs to be opened again, if the plan wants that.
+    pub(super) reconnect: Option<Box<Reconnect>>,
+}
+
+/// Where a stream is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has not begun, or has ended.
+    #[default]
+    Closed,
+    /// Its body is being read.
+    Open,
+    /// Its last connection has ended, and the next has no body yet.
+    Between,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Over {
+pub(super) enum Over {
     Ended(StreamEnd),
     Failed,
     /// A message has reported an error.
@@ -59,11 +75,39 @@ impl Reading {
     }
 }
 
+impl Stream {
+    /// Whether it is the stream of this exchange, and continues on another connection.
+    pub(super) fn continues(&self, id: RequestId) -> bool {
+        self.id == id && self.stage() == Stage::Between
+    }
+
+    fn stage(&self) -> Stage {
+        self.body.as_deref().map_or(Stage::Closed, |body| body.stage)
+    }
+}
+
 impl StreamBody {
+    /// The stream begins with the reply to the request with these timestamps.
+    fn begins(&mut self, stamps: &Stamps, reading: &Reading) {
+        let mut reader = std::mem::take(&mut self.reader);
+        reader.clear(&reading.rules);
+        let mut reconnect = self.reconnect.take();
+        if reading.plan.reconnect {
+            **reconnect.get_or_insert_default() = Reconnect::default();
+        }
+        let tokens = TokenBody::new(stamps, reading.plan.format == StreamFormat::Whole);
+        *self = Self { stage: Stage::Open, reader, tokens, reconnect, ..Self::default() };
+    }
+
+    /// How many messages and bytes have arrived.
+    fn size(&self) -> (u64, u64) {
+        (self.messages, self.bytes)
+    }
+
     /// A message has arrived. Returns whether it is the first with content.
     fn count(&mut self, message: Message, plan: &StreamPlan) -> bool {
         self.messages += 1;
-        if message.said.is_error && plan.format != StreamFormat::Whole {
+        if message.said.is_error {
             self.over = Some(Over::Error);
         } else if message.is_last {
             self.over = Some(Over::Ended(StreamEnd::Text));
@@ -90,22 +134,26 @@ impl Messages {
         let Some(reading) = self.reading.as_deref_mut() else { return After::Nothing };
         let stream = &mut self.streams[id.slot as usize];
         let intended = stamps.intended;
+        let continues = stream.continues(id);
         (stream.id, stream.intended) = (id, intended);
         // Messages with a schedule were started before.
-        if stream.times.is_none() {
+        if stream.times.is_none() && !continues {
             stream.ledger.clear();
         }
         let body = stream.body.get_or_insert_default();
-        let mut reader = std::mem::take(&mut body.reader);
-        reader.clear();
-        let tokens = TokenBody::new(stamps, reading.plan.format == StreamFormat::Whole);
-        **body = StreamBody { is_open: true, reader, tokens, ..StreamBody::default() };
+        if continues {
+            body.continues(intended, recorder);
+        } else {
+            body.begins(stamps, reading);
+        }
         if reading.plan.format == StreamFormat::Sse && !has_events {
             body.over = Some(Over::Failed);
             reading.stopped.push(id);
             return After::Fault(Fault::NotAStream);
         }
-        recorder.stream_began(intended);
+        if !continues {
+            recorder.stream_began(intended);
+        }
         if reading.plan.time.is_some() {
             reading.begun.push(id);
             return After::Work;
@@ -121,6 +169,11 @@ impl Messages {
         now: Nanos,
         recorder: &mut Recorder,
     ) -> After {
+        if let Some((stream, _)) = self.open(id)
+            && let Some(body) = stream.body.as_deref_mut()
+        {
+            body.bytes += piece.len() as u64;
+        }
         self.take(id, now, recorder, |reader, rules, each| {
             reader.read(rules, piece, each).map_err(|_| Fault::MessageTooLong)
         })
@@ -140,16 +193,17 @@ impl Messages {
     }
 
     /// The reply is complete, or prony has ended it. `success`: its timestamps if it is a success.
+    /// Returns its fault if it was none: a body in one piece has reported an error.
     pub(in crate::engine) fn reply_ended(
         &mut self,
         id: RequestId,
         success: Option<&Stamps>,
         now: Nanos,
         recorder: &mut Recorder,
-    ) {
+    ) -> Option<Fault> {
         self.unsubscribed(id, now, recorder);
         let mut is_incomplete = false;
-        self.take(id, now, recorder, |reader, rules, each| {
+        let after = self.take(id, now, recorder, |reader, rules, each| {
             match reader.end(rules) {
                 Ending::Clean => {}
                 Ending::Message(message) => each(message),
@@ -157,21 +211,32 @@ impl Messages {
             }
             Ok(())
         });
-        let Some((stream, reading)) = self.open(id) else { return };
-        let Some(body) = stream.body.as_deref_mut() else { return };
-        body.is_open = false;
+        let fault = match after {
+            After::Fault(fault) if success.is_some() => Some(fault),
+            _ => None,
+        };
+        let success = success.filter(|_| fault.is_none());
+        let (stream, reading) = self.unfinished(id)?;
+        let body = stream.body.as_deref_mut()?;
+        let has_begun = body.stage == Stage::Open;
+        body.stage = Stage::Closed;
+        if !has_begun && success.is_none() {
+            recorder.stream_failed(stream.intended, body.size());
+            return fault;
+        }
         if let (Some(tokens), Some(stamps)) = (&reading.plan.tokens, success) {
             recorder.tokens_replied(stamps, &body.tokens.reply(), &tokens.slo);
         }
         match body.over.unwrap_or(Over::Ended(StreamEnd::Server)) {
-            Over::Ended(why) => recorder.stream_ended(stream.intended, why, body.messages),
+            Over::Ended(why) => recorder.stream_ended(stream.intended, why, body.size()),
             Over::Failed | Over::Error => {
-                recorder.stream_failed(stream.intended, body.messages);
+                recorder.stream_failed(stream.intended, body.size());
             }
         }
         if is_incomplete {
             recorder.stream_incomplete(stream.intended);
         }
+        fault
     }
 
     /// The request has failed without a complete reply.
@@ -182,10 +247,10 @@ impl Messages {
         recorder: &mut Recorder,
     ) {
         self.unsubscribed(id, now, recorder);
-        let Some((stream, _)) = self.open(id) else { return };
+        let Some((stream, _)) = self.unfinished(id) else { return };
         let Some(body) = stream.body.as_deref_mut() else { return };
-        body.is_open = false;
-        recorder.stream_failed(stream.intended, body.messages);
+        body.stage = Stage::Closed;
+        recorder.stream_failed(stream.intended, body.size());
     }
 
     /// Take a stream that has begun on the connection in slot `conn`. Returns it with the time
@@ -208,7 +273,7 @@ impl Messages {
     /// The open stream in this slot, and the slot of its connection.
     pub(in crate::engine) fn open_in(&self, slot: u32) -> Option<(RequestId, u32)> {
         let stream = self.streams.get(slot as usize)?;
-        let is_open = stream.body.as_deref().is_some_and(|body| body.is_open);
+        let is_open = stream.body.as_deref().is_some_and(|body| body.stage == Stage::Open);
         is_open.then_some((stream.id, stream.conn))
     }
 
@@ -247,9 +312,14 @@ impl Messages {
                 body.tokens.arrived(&message, now, recorder);
                 return;
             }
-            match before {
-                None => recorder.first_message(intended, now.since(intended)),
-                Some(before) => recorder.next_message(before, now),
+            let since = body.reconnect.as_deref_mut().and_then(|reconnect| {
+                reconnect.arrived(message.id, intended, recorder);
+                reconnect.take_lost_at()
+            });
+            match (before, since) {
+                (None, _) => recorder.first_message(intended, now.since(intended)),
+                (_, Some(lost_at)) => recorder.first_message_again(intended, lost_at, now),
+                (Some(before), None) => recorder.next_message(before, now),
             }
             if is_first_content {
                 recorder.first_content(intended, now.since(intended));
@@ -274,11 +344,16 @@ impl Messages {
         }
     }
 
-    /// The stream of the exchange, if its body has begun and not ended.
-    fn open(&mut self, id: RequestId) -> Option<(&mut super::messages::Stream, &mut Reading)> {
+    /// The stream of the exchange, if its body is being read.
+    fn open(&mut self, id: RequestId) -> Option<(&mut Stream, &mut Reading)> {
+        self.unfinished(id).filter(|(stream, _)| stream.stage() == Stage::Open)
+    }
+
+    /// The stream of the exchange, if it has begun and not ended.
+    pub(super) fn unfinished(&mut self, id: RequestId) -> Option<(&mut Stream, &mut Reading)> {
         let reading = self.reading.as_deref_mut()?;
         let stream = self.streams.get_mut(id.slot as usize)?;
-        let is_open = stream.body.as_deref().is_some_and(|body| body.is_open);
-        (stream.id == id && is_open).then_some((stream, reading))
+        let has_begun = stream.stage() != Stage::Closed;
+        (stream.id == id && has_begun).then_some((stream, reading))
     }
 }

@@ -155,7 +155,9 @@ impl<P: Carrier> Engine<P> {
                     _ if self.load.gives_up(self.exchanges[id].user()) => Fault::GivenUp,
                     _ => Fault::ClosedEarly,
                 };
-                self.fail(id, fault, now);
+                if !self.breaks(id, fault, now) {
+                    self.fail(id, fault, now);
+                }
             }
         }
         self.lost = lost;
@@ -175,6 +177,7 @@ impl<P: Carrier> Engine<P> {
     fn note(&mut self, slot: u32, now: Nanos) {
         if self.exchanges.messages.is_some() {
             self.stop_streams(slot, now);
+            self.reopen_streams(now);
             self.outcome.is_rare = false;
         }
         if std::mem::take(&mut self.outcome.missed) {
@@ -193,6 +196,11 @@ impl<P: Carrier> Engine<P> {
     fn goes_again(&self, id: RequestId, blamed: bool, loss: &Loss) -> bool {
         let exchange = &self.exchanges[id];
         if loss.was_connecting || self.load.gives_up(exchange.user()) {
+            return false;
+        }
+        // A stream that is opened again waits before each attempt.
+        let messages = self.exchanges.messages.as_deref();
+        if messages.is_some_and(|messages| messages.is_between(id)) {
             return false;
         }
         if loss.announced {

@@ -8,6 +8,7 @@ mod loss;
 mod messages;
 mod opening;
 mod receive;
+mod reopen;
 mod send;
 mod sink;
 mod streams;

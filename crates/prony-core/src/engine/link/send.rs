@@ -172,7 +172,9 @@ impl<P: Carrier> Engine<P> {
     pub(super) fn fail_alone(&mut self, now: Nanos) {
         let mut failed = std::mem::take(&mut self.outcome.failed);
         for (id, fault) in failed.drain(..) {
-            self.fail(id, fault, now);
+            if !self.breaks(id, fault, now) {
+                self.fail(id, fault, now);
+            }
         }
         self.outcome.failed = failed;
     }

@@ -34,6 +34,14 @@ pub(in crate::engine) struct Sink<'a> {
     pub(super) now: Nanos,
 }
 
+/// A complete reply, seen more closely.
+enum Closer {
+    /// Its stream has ended before its bound, and is opened again later.
+    EndsEarly,
+    /// It has ended, with this fault if it is no success.
+    Ended(Option<Fault>),
+}
+
 impl Sink<'_> {
     /// Handle a reply that is not a success. Returns whether the request is sent again.
     #[cold]
@@ -58,12 +66,26 @@ impl Sink<'_> {
         false
     }
 
-    /// What only some plans count of a whole reply.
+    /// What only some plans count of a whole reply. Returns how it is seen then.
     #[cold]
-    fn look_closer(&mut self, id: RequestId, stamps: Stamps, reply: Reply, fault: Option<Fault>) {
+    fn look_closer(
+        &mut self,
+        id: RequestId,
+        stamps: Stamps,
+        reply: Reply,
+        fault: Option<Fault>,
+    ) -> Closer {
+        if fault.is_none() && self.ends_early(id, &stamps, &reply) {
+            return Closer::EndsEarly;
+        }
+        let mut fault = fault;
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             let success = fault.is_none().then_some(&stamps);
-            messages.reply_ended(id, success, self.now, self.recorder);
+            let found = messages.reply_ended(id, success, self.now, self.recorder);
+            if found.is_some() {
+                (self.outcome.missed, self.outcome.is_rare) = (true, true);
+            }
+            fault = fault.or(found);
         }
         let exchange = &self.exchanges[id];
         if let Some(trail) = self.trail.as_deref_mut() {
@@ -86,6 +108,23 @@ impl Sink<'_> {
         if exchange.window() > Span::ZERO {
             self.recorder.waited_for_window(exchange.intended(), exchange.window());
         }
+        Closer::Ended(fault)
+    }
+
+    /// Whether the stream of a successful reply has ended before its bound, and is opened again.
+    fn ends_early(&mut self, id: RequestId, stamps: &Stamps, reply: &Reply) -> bool {
+        let messages = self.exchanges.messages.as_deref_mut();
+        let ends_early = messages
+            .is_some_and(|messages| messages.ends_early(id, reply.status, stamps, self.recorder));
+        if ends_early {
+            self.recorder.stream_ended_early(stamps.intended, reply);
+            if let Some(trail) = self.trail.as_deref_mut() {
+                trail.replied(None, self.recorder);
+            }
+            self.outcome.reopens.push(id);
+            self.outcome.is_rare = true;
+        }
+        ends_early
     }
 
     /// Do what follows from a part of a stream of messages.
@@ -166,6 +205,9 @@ impl proto::Sink for Sink<'_> {
         let stamps = self.exchanges[id].stamps(self.now);
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             let begun = messages.begin_stream(id, &stamps, has_events, self.recorder);
+            if let Some(waits) = messages.first_waits(id) {
+                self.exchanges[id].set_waits(waits);
+            }
             self.follow(id, begun);
         }
     }
@@ -235,10 +277,13 @@ impl proto::Sink for Sink<'_> {
         {
             return;
         }
-        self.recorder.replied(&stamps, reply, fault);
         if self.looks_closer {
-            self.look_closer(id, stamps, *reply, fault);
+            match self.look_closer(id, stamps, *reply, fault) {
+                Closer::EndsEarly => return,
+                Closer::Ended(seen) => fault = seen,
+            }
         }
+        self.recorder.replied(&stamps, reply, fault);
         self.outcome.ended.push(user);
         self.exchanges.remove(id);
     }
@@ -253,9 +298,12 @@ impl proto::Sink for Sink<'_> {
     fn refused(&mut self, id: RequestId) {
         if self.is_submitted(id) {
             self.carried.take_out(self.exchanges, id);
+            let messages = self.exchanges.messages.as_deref();
+            let is_between = messages.is_some_and(|messages| messages.is_between(id));
             let exchange = &mut self.exchanges[id];
-            // A peer that refuses every connection would be asked for ever.
-            if exchange.resent().1 >= PASSED_OVER_MAX {
+            // A peer that refuses every connection would be asked for ever. A stream that is opened
+            // again waits before each attempt.
+            if is_between || exchange.resent().1 >= PASSED_OVER_MAX {
                 self.outcome.failed.push((id, Fault::Refused));
                 return;
             }

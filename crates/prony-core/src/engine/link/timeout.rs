@@ -38,7 +38,9 @@ impl<P: Carrier> Engine<P> {
                 last = last.max(self.request_deadline(id));
             }
         }
-        for id in self.dispatch.all_waiting() {
+        let messages = self.exchanges.messages.as_deref();
+        let between = messages.into_iter().flat_map(|messages| messages.between());
+        for id in self.dispatch.all_waiting().chain(between) {
             last = last.max(self.request_deadline(id));
         }
         Some(last.min(until))

@@ -42,8 +42,9 @@ impl Requests {
         let calls = Vec::with_capacity(plan.calls.len());
         let cookies = plan.sessions.as_ref().is_some_and(|s| s.cookies != Cookies::Off);
         let directed = plan.sessions.as_ref().is_some_and(|s| s.directed);
-        let filled =
-            plan.is_logged() || directed || cookies || plan.calls.iter().any(|call| call.template);
+        let templates = plan.calls.iter().any(|call| call.template);
+        let reconnects = plan.stream.as_deref().is_some_and(|stream| stream.reconnect);
+        let filled = plan.is_logged() || directed || cookies || templates || reconnects;
         let specs = if filled { plan.calls.clone() } else { Shared::default() };
         let ends = plan.requests_per_connection.is_some();
         let mut requests =
@@ -123,6 +124,10 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
         own_headers(spec, version, last, filled, out);
     }
     for (index, (name, value)) in spec.headers.iter().enumerate() {
+        // That of the user is the one of the first request.
+        if name.eq_ignore_ascii_case("last-event-id") && filled.has("last-event-id") {
+            continue;
+        }
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b": ");
         out.extend_from_slice(filled.header(index).unwrap_or(value.as_bytes()));

@@ -98,7 +98,8 @@ impl Requests {
     pub(super) fn new(plan: &Plan) -> Self {
         let of_sessions =
             plan.sessions.as_ref().is_some_and(|s| s.directed || s.cookies != Cookies::Off);
-        let is_filled = of_sessions || plan.is_logged();
+        let reconnects = plan.stream.as_deref().is_some_and(|stream| stream.reconnect);
+        let is_filled = of_sessions || plan.is_logged() || reconnects;
         let scheme = plan.endpoints.iter().map(|e| match e.tls_name() {
             Some(_) => &b"https"[..],
             None => b"http",

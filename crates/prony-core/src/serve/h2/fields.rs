@@ -25,6 +25,7 @@ pub(super) struct Fields {
     has_regular: bool,
     length: Option<u64>,
     wants_continue: bool,
+    last_event: Option<u64>,
     is_malformed: bool,
     /// What they say of a call of gRPC, if calls are served.
     call: Option<CallHead>,
@@ -121,6 +122,7 @@ impl Fields {
             keep_open: true,
             wants_continue: self.wants_continue && has_body,
             has_body,
+            last_event: self.last_event,
         };
         Ok((head, self.length))
     }
@@ -169,6 +171,10 @@ impl Fields {
             }
             b"expect" => {
                 self.wants_continue |= value.eq_ignore_ascii_case(b"100-continue");
+                true
+            }
+            b"last-event-id" => {
+                self.last_event = std::str::from_utf8(value).ok().and_then(number);
                 true
             }
             _ => true,

@@ -529,6 +529,7 @@ impl Incoming {
             keep_open: true,
             wants_continue: false,
             has_body: true,
+            last_event: None,
         };
         Self { head, length: None, received: 0, echo: None }
     }

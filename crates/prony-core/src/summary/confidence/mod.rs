@@ -16,9 +16,9 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::record::series::{self, BINS, Block, Series};
+use crate::record::{StreamTime, Tally};
 use crate::units::Span;
 pub(super) use goal::spread_over_bins;
 pub use goal::{Goal, GoalFigure, TimeKind, Until, Watch};
@@ -115,6 +115,12 @@ impl<'a> Confidence<'a> {
     pub fn of_service(tally: &'a Tally) -> Option<Self> {
         let served = tally.service_series.as_deref()?;
         Some(Self::of_series(tally, &tally.times.service, served))
+    }
+
+    /// The intervals of the times of messages in streams, if there were any.
+    pub fn of_stream(tally: &'a Tally, time: StreamTime) -> Option<Self> {
+        let (hist, series) = tally.stream_times(time)?;
+        Some(Self::of_series(tally, hist, series))
     }
 
     fn of_series(tally: &Tally, hist: &'a Hist, series: &'a Series) -> Self {

@@ -15,7 +15,7 @@ use super::confidence::{Confidence, Interval, NoInterval, t_quantile};
 use crate::fault::{Fault, FaultClass};
 use crate::record::hist::Hist;
 use crate::record::series::Cell;
-use crate::record::{Broadcast, NameTally, Tally, TokenTally};
+use crate::record::{Broadcast, NameTally, StreamTime, Tally, TokenTally};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 use crate::units::{Nanos, Span};
 pub use sequential::Sequential;
@@ -251,6 +251,7 @@ fn hist(t: &Tally, timed: Timed) -> Option<&Hist> {
         Timed::Delivery => &t.broadcast.as_ref()?.delivery,
         Timed::Ping => &t.pings.as_ref()?.time,
         Timed::Spread => &t.broadcast.as_ref()?.spread,
+        Timed::Reconnect => &t.times.reconnect,
         Timed::Ttft => &t.tokens.as_ref()?.ttft,
         Timed::TtftService => &t.tokens.as_ref()?.ttft_service,
         Timed::Itl => &t.tokens.as_ref()?.itl,
@@ -267,6 +268,12 @@ fn time(t: &Tally, timed: Timed, statistic: Statistic) -> Known {
     let confidence = match timed {
         Timed::Response => Some(Confidence::of(t)),
         Timed::Service => Confidence::of_service(t),
+        Timed::FirstMessage => Confidence::of_stream(t, StreamTime::FirstMessage),
+        Timed::FirstContent => Confidence::of_stream(t, StreamTime::FirstContent),
+        Timed::MessageGap => Confidence::of_stream(t, StreamTime::MessageGap),
+        Timed::Ttft => Confidence::of_stream(t, StreamTime::Ttft),
+        Timed::Itl => Confidence::of_stream(t, StreamTime::Itl),
+        Timed::ChunkGap => Confidence::of_stream(t, StreamTime::ChunkGap),
         // Connections do not follow the requests: their times count as independent.
         Timed::Connect | Timed::Handshake => return statistic_of(hist, statistic, &|_| 1.0),
         _ => None,

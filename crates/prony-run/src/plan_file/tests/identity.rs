@@ -360,11 +360,19 @@ fn stream() -> impl Strategy<Value = Option<Box<StreamPlan>>> {
     let formats =
         [StreamFormat::Sse, StreamFormat::Ndjson, StreamFormat::Chunks, StreamFormat::Whole];
     let content = option::of(any_text().prop_map(|text| format!("/{text}")));
-    let bounds = (option::of(1..=u64::MAX), option::of(span()), option::of(any_text()));
+    let bounds =
+        (option::of(1..=u64::MAX), option::of(span()), option::of(any_text()), any::<bool>());
     let plain =
         (select(formats.to_vec()), content, bounds).prop_map(|(format, content, bounds)| {
-            let (count, time, until) = bounds;
-            Box::new(StreamPlan { content, count, time, until, ..StreamPlan::new(format) })
+            let (count, time, until, reconnect) = bounds;
+            Box::new(StreamPlan {
+                content,
+                count,
+                time,
+                until,
+                reconnect,
+                ..StreamPlan::new(format)
+            })
         });
     option::of(prop_oneof![plain, tokens()])
 }

@@ -384,11 +384,12 @@ fn explains_streams() {
             seed = 1
             timeout = "2m"
             [stream]
-            format = "ndjson"
+            format = "sse"
             content-pointer = "/a~1b/0"
             events = "1k"
             time = "1m"
             until-event = "\"end\""
+            reconnect = true
         "#,
         expect![[r##"
             # Run it with: prony run FILE
@@ -401,11 +402,12 @@ fn explains_streams() {
             expect = "200-399"
 
             [stream]
-            format = "ndjson"
+            format = "sse"
             content-pointer = "/a~1b/0"
             events = 1000
             time = "1m"
             until-event = '"end"'
+            reconnect = true
         "##]],
     );
 }

@@ -389,6 +389,10 @@ fn streams() {
             "url = \"http://h\"\n[stream]\nformat = \"chunks\"\ncontent-pointer = \"/a\"",
             "url = \"http://h\"\n[stream]\ntime = \"30s\"",
             "url = \"http://h\"\n[stream]\nuntil-event = \"\"",
+            "url = \"http://h\"\n[stream]\nevents = 5\nreconnect = \"2s\"",
+            "url = \"http://h\"\n[stream]\nformat = \"ndjson\"\nevents = 5\nreconnect = true",
+            "url = \"http://h\"\n[stream]\ntokens = \"openai\"\nevents = 5\nreconnect = true",
+            "url = \"http://h\"\n[stream]\nreconnect = true",
             "url = \"http://h\"\nrequest = [\"/\", { url = \"ws://h\" }]",
             "url = \"ws://h\"\n[websocket]\nmessages-count = 5\nhurz = 1",
         ],
@@ -400,6 +404,10 @@ fn streams() {
             p:2:1: a chunk is no JSON text: a pointer to the content of messages needs streams of the format sse or ndjson
             p:1:1: this plan cannot be run: a stream is ended after 30s, and the timeout of its request is 30s; use a longer timeout (`timeout`), or end streams earlier
             p:2:1: the text that ends a stream must not be empty
+            p:4:13: `reconnect` is a string, expected true or false
+            p:2:1: only streams of the format sse can be opened again
+            p:2:1: a reply of a language model cannot be continued: it is not opened again
+            p:2:1: a stream that is opened again never ends by itself: give a number of events, a time or the text of its last event
             p:1:1: URLs are all of WebSocket, or none; use ws:// for all
             p:2:1: the table has options of a schedule of messages, but no rate: `messages`
             p:4:1: [websocket] has no key `hurz`; it may have binary, compress, messages, messages-arrivals, messages-count, messages-over, messages-reply, messages-time, ping-every, publish-after, publishers, subprotocols, subscribers-wait

@@ -1,0 +1,167 @@
+//! The times of messages in streams over time, for their intervals and for reports.
+
+use serde::{Deserialize, Serialize};
+
+use super::hist::Hist;
+use super::merge::{merge_fields, optional};
+use super::series::Series;
+use super::{Recorder, Tally};
+use crate::units::{Nanos, Span};
+
+/// A time of messages that is kept over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamTime {
+    /// To the first message of a reply.
+    FirstMessage,
+    /// To the first message with content.
+    FirstContent,
+    /// Between two messages.
+    MessageGap,
+    /// To the first output of a language model.
+    Ttft,
+    /// Between the tokens of a reply, on average.
+    Itl,
+    /// Between two messages with output.
+    ChunkGap,
+}
+
+/// The series of these times, as far as there were any. A time counts when it ends, as a success of
+/// the series.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StreamSeries {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_message: Option<Box<Series>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_content: Option<Box<Series>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message_gap: Option<Box<Series>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttft: Option<Box<Series>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    itl: Option<Box<Series>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chunk_gap: Option<Box<Series>>,
+}
+
+impl StreamTime {
+    /// All of them, in the order of reports.
+    pub const ALL: [Self; 6] = [
+        Self::FirstMessage,
+        Self::FirstContent,
+        Self::MessageGap,
+        Self::Ttft,
+        Self::Itl,
+        Self::ChunkGap,
+    ];
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FirstMessage => "first_message",
+            Self::FirstContent => "first_content",
+            Self::MessageGap => "message_gap",
+            Self::Ttft => "ttft",
+            Self::Itl => "itl",
+            Self::ChunkGap => "chunk_gap",
+        }
+    }
+}
+
+impl StreamSeries {
+    /// The series of a time, if there was any.
+    pub fn of(&self, time: StreamTime) -> Option<&Series> {
+        match time {
+            StreamTime::FirstMessage => self.first_message.as_deref(),
+            StreamTime::FirstContent => self.first_content.as_deref(),
+            StreamTime::MessageGap => self.message_gap.as_deref(),
+            StreamTime::Ttft => self.ttft.as_deref(),
+            StreamTime::Itl => self.itl.as_deref(),
+            StreamTime::ChunkGap => self.chunk_gap.as_deref(),
+        }
+    }
+
+    fn of_mut(&mut self, time: StreamTime) -> &mut Option<Box<Series>> {
+        match time {
+            StreamTime::FirstMessage => &mut self.first_message,
+            StreamTime::FirstContent => &mut self.first_content,
+            StreamTime::MessageGap => &mut self.message_gap,
+            StreamTime::Ttft => &mut self.ttft,
+            StreamTime::Itl => &mut self.itl,
+            StreamTime::ChunkGap => &mut self.chunk_gap,
+        }
+    }
+
+    /// Add the series of another worker.
+    pub(super) fn merge(&mut self, other: &Self) {
+        merge_fields!(self, other, {
+            first_message: optional(Series::merge),
+            first_content: optional(Series::merge),
+            message_gap: optional(Series::merge),
+            ttft: optional(Series::merge),
+            itl: optional(Series::merge),
+            chunk_gap: optional(Series::merge),
+        });
+    }
+
+    /// Complete all of them, so that they can be read.
+    pub(super) fn close(&mut self) {
+        for time in StreamTime::ALL {
+            if let Some(series) = self.of_mut(time) {
+                series.close();
+            }
+        }
+    }
+}
+
+impl Tally {
+    /// The times of this kind: all of them, and over time.
+    pub fn stream_times(&self, time: StreamTime) -> Option<(&Hist, &Series)> {
+        let series = self.stream_series.as_deref()?.of(time)?;
+        let tokens = self.tokens.as_deref();
+        let hist = match time {
+            StreamTime::FirstMessage => &self.times.first_message,
+            StreamTime::FirstContent => &self.times.first_content,
+            StreamTime::MessageGap => &self.times.message_gap,
+            StreamTime::Ttft => &tokens?.ttft,
+            StreamTime::Itl => &tokens?.itl,
+            StreamTime::ChunkGap => &tokens?.chunk_gap,
+        };
+        Some((hist, series))
+    }
+}
+
+impl Recorder {
+    /// A time ended at `now`, and belongs to the section of `at`.
+    #[inline]
+    pub(super) fn over_time(&mut self, at: Nanos, kind: StreamTime, now: Nanos, time: Span) {
+        let tally = &mut self.section(at).tally;
+        let start = tally.series.start();
+        let all = tally.stream_series.get_or_insert_default();
+        let series = all.of_mut(kind).get_or_insert_with(|| Box::new(Series::new(start)));
+        series.replied(now, time, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_kept_in_the_interval_in_which_they_ended() {
+        let mut recorder = Recorder::new(Nanos::ZERO);
+        let (ms, second) = (Span::from_millis, Nanos::ZERO + Span::from_secs(1));
+        recorder.first_message(Nanos::ZERO, ms(1_500));
+        recorder.next_message(second, second + ms(20));
+        recorder.next_message(second, second + ms(40));
+        let (_, t) = recorder.finish(true);
+        let replies = |time| {
+            let (hist, series) = t.stream_times(time).expect("there were some");
+            let counts: Vec<u64> = series.cells().iter().map(|cell| cell.replies).collect();
+            assert_eq!(hist.count(), counts.iter().sum::<u64>());
+            counts
+        };
+        assert_eq!(replies(StreamTime::FirstMessage), [0, 1]);
+        assert_eq!(replies(StreamTime::MessageGap), [0, 2]);
+        assert!(t.stream_times(StreamTime::Ttft).is_none());
+    }
+}
