@@ -598,6 +598,404 @@ class LoadOptions(TypedDict, total=False):
     """Save this label, such as a commit, in the JSON report; `prony report --trend` shows it"""
 
 
+class LlmOptions(TypedDict, total=False):
+    """The options of `prony llm`."""
+
+    connections: int | str
+    """Number of connections; with --rate, the maximum [default: 50; with --rate, the system
+    limit]
+
+    With --rate, the default is as many as the limit of open files allows; the report shows
+    the number. In a closed loop over several servers, each of the N users has one connection
+    to each server."""
+
+    requests: int | str
+    """Stop after N requests (10k, 2m)"""
+
+    duration: Duration
+    """Stop after this time (1m30s) [default: 10s if no other option ends the run]"""
+
+    rate: str | float
+    """Requests per second, independent of replies (open loop): 20k, 1k..20k@60s
+
+    A constant rate (500, 20k/s), or a list of steps and ramps, which then also sets the
+    duration: 1k@10s,1k..20k@60s,20k@30s."""
+
+    arrivals: str
+    """Arrival process: fixed, poisson, uniform:LOW:HIGH or trace:FILE [default: fixed]
+
+    How an open loop spaces its requests. fixed: at equal intervals. poisson: a Poisson
+    process at the rate of --rate. uniform: intervals drawn between LOW and HIGH. trace: at
+    the times in FILE, one per line, in seconds. uniform and trace set the rate themselves
+    and exclude --rate."""
+
+    pipeline: int | str
+    """Requests in flight per connection [default: 1]"""
+
+    think: Duration
+    """Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
+
+    Only for closed loops."""
+
+    pick: str
+    """How to choose the next URL: in-turn or random [default: in-turn]
+
+    In a closed loop, each thread goes through the URLs on its own."""
+
+    header: str | Sequence[str] | Mapping[str, str]
+    """Add a header: \"Name: value\", or @FILE with one per line; may be repeated
+
+    @- reads standard input. Other users of this machine can see the command line; use a file
+    for secrets."""
+
+    user: str
+    """Name and password for basic authentication, or @FILE [default: from the URL]
+
+    The file contains one line, NAME:PASS. @- reads standard input."""
+
+    host: str
+    """Host header [default: host and port of the URL]"""
+
+    http: str
+    """HTTP version: 1.0, 1.1, 2 or 2-only [default: 1.1]
+
+    2: HTTP/2 if the server offers it in the TLS handshake (ALPN), otherwise HTTP/1.1.
+    2-only: HTTP/2 alone; for http:// URLs without negotiation (prior knowledge)."""
+
+    expect: int | str
+    """Status codes that count as success: 200, 2xx, 200-299,404 [default: 2xx,3xx]"""
+
+    expect_body: str
+    """Text that every reply body must contain [default: none]"""
+
+    expect_length: int | str
+    """Required length of every reply body, in bytes [default: any]"""
+
+    reuse: bool
+    """Keep connections open between requests (the default)"""
+
+    no_reuse: bool
+    """Open a new connection for every request"""
+
+    requests_per_connection: int | str
+    """Close a connection after N requests [default: never]"""
+
+    connect_to: str
+    """Connect to this HOST:PORT instead of the host of the URL"""
+
+    unix_socket: File
+    """Connect to this Unix domain socket instead of the host of the URL"""
+
+    timeout: Duration
+    """Maximum time for a request [default: 10m]
+
+    Measured from the intended start. A request that times out counts as an error, and enters
+    the latencies with at least this time."""
+
+    connect_timeout: Duration
+    """Maximum time to establish a connection [default: 5s]"""
+
+    http2: bool
+    """HTTP/2 if the server offers it: --http 2"""
+
+    h2c: bool
+    """HTTP/2 without negotiation, for http:// URLs: --http 2-only"""
+
+    streams: int | str
+    """Concurrent streams per connection [default: 1; 100 in an open loop]
+
+    The server may allow fewer. Requests that wait for a stream wait in the client; the
+    report shows how long (stream wait). A closed loop of C connections has C x N users."""
+
+    fill: bool
+    """Use as few connections as possible: a new one only when the others have no free stream
+
+    By default an open loop uses an idle connection, or opens a new one, before it puts a
+    second request on a connection."""
+
+    window: str
+    """Flow-control window of each stream and of the connection, in bytes [default: 1g]"""
+
+    header_table_size: str
+    """Size of the table for the header fields of replies, in bytes; 0: none [default: 4k]"""
+
+    max_frame_size: str
+    """Largest frame that the server may send, in bytes [default: 16k]"""
+
+    wait_settings: bool
+    """Send requests only when the server's settings have arrived
+
+    By default the first requests go out with the client's own settings, before the server's
+    limit of streams is known."""
+
+    hpack: str
+    """Header compression: warm, or static (no use of the server's table) [default: warm]"""
+
+    retry_refused: bool
+    """Send requests again whose streams the server refuses, up to 16 times
+
+    They keep their intended start. By default they fail, as other clients show it to users."""
+
+    keepalive: Duration
+    """Check each connection with a ping at this interval [default: never]
+
+    A connection whose server does not answer until the next ping is closed."""
+
+    model: str
+    """Send prompts to a language model of this name, and measure the tokens of its replies
+
+    For servers with the interface of OpenAI or Anthropic. The report has the time to the
+    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
+
+    dialect: Literal["chat", "completions", "anthropic"]
+    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
+
+    The path of the URL follows from it if it is / or ends with /v1."""
+
+    prompts: File
+    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
+
+    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
+
+    all_turns: bool
+    """Send all turns of conversations of --prompts, one after another, as sessions
+
+    Each turn has the turns before it, with the replies of the file. -c and --rate then count
+    conversations."""
+
+    turn_think: Duration
+    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
+
+    input_tokens: str
+    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
+
+    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
+    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
+    words; the report says how many tokens the server has counted."""
+
+    output_tokens: str
+    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
+
+    prompt_count: int | str
+    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
+
+    trace: File
+    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
+
+    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
+    others (docs/llm.md). The words are drawn."""
+
+    no_streaming: bool
+    """Ask for replies in one piece instead of streams"""
+
+    slo: str
+    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
+
+    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
+
+    api_key_env: str
+    """Send the API key that this environment variable contains
+
+    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
+
+    body_fields: str
+    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
+
+    insecure: bool
+    """Do not verify the server's certificate"""
+
+    cacert: File
+    """CA certificates (PEM) to trust instead of the system's"""
+
+    cert: File
+    """Client certificate (PEM), with its chain"""
+
+    key: File
+    """Private key of the certificate (PEM) [default: from the file of the certificate]"""
+
+    sni: str
+    """Server name to send (SNI) and to verify [default: the target's host]"""
+
+    tls: str
+    """Use only this TLS version: 1.2 or 1.3 [default: the highest both sides support]"""
+
+    ciphers: str
+    """Cipher suites, by their IANA or OpenSSL names [default: all]
+
+    Separate several with commas or colons, in order of preference."""
+
+    groups: str
+    """Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
+
+    Separate several with commas or colons. The client sends a key share for the first; a
+    server that chooses another one costs a round trip."""
+
+    alpn: str
+    """Application protocols to offer (ALPN), or `none` [default: http/1.1]"""
+
+    tls_resume: str
+    """Resume TLS sessions: on, off, session [default: on]
+
+    session: resume only within one session of the plan. In a plan without sessions: only
+    within one user of a closed loop, or one connection slot of an open loop."""
+
+    warmup: Duration
+    """Run the load this long before measuring; reported separately [default: 0s]"""
+
+    threads: int | str
+    """Number of worker threads [default: the number of cores available to the process]"""
+
+    pin: bool
+    """Pin each thread to a core"""
+
+    driver: Literal["auto", "uring", "epoll"]
+    """Kernel interface [default: auto]
+
+    auto selects io_uring where it is faster, that is for closed loops without pipelining and
+    for one connection per request, and epoll otherwise or if the kernel refuses io_uring.
+    io_uring needs about 10 MiB more memory. The report names the driver."""
+
+    precision: Duration
+    """How to wait for the next send: sleep, auto, spin, or a time such as 1ms [default: auto]
+
+    sleep: never spin; sends are as punctual as the kernel's timers, at the lowest CPU use.
+    auto: sleep until shortly before, then spin, for at most 10 % of one core. spin: always
+    spin; the most punctual sends, at one whole core per thread. A time T: check the schedule
+    every T and send everything due at once, up to T late. This saves CPU if requests are due
+    more often than every T; the report shows the added send lag."""
+
+    seed: int | str
+    """Seed of the random numbers [default: random; shown in the report]
+
+    The same seed and the same plan give the same schedule and the same order of requests."""
+
+    timestamps: bool
+    """Split response times into parts with kernel timestamps
+
+    The kernel records when requests leave it and when replies reach it, for TCP (also with
+    TLS) and UDP. Uses epoll instead of io_uring, and one more system call per write."""
+
+    percentile: str | float
+    """Require enough samples for this percentile of the response time, such as p99.9
+
+    A run with fewer than ten samples above it is invalid, with the verdict TOO-SHORT."""
+
+    accept_invalid: bool
+    """Exit with 0 instead of 98 if the run is invalid"""
+
+    simulate: str
+    """Run in a simulated world with this seed instead of on the network
+
+    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
+    moments, and the same seed gives the same report. This shows what a plan does, and how
+    precise its figures will be."""
+
+    simulate_latency: str
+    """Service time of the simulated server, as in `prony serve --latency`
+
+    For language models it is the time to the first token; a token follows each 10 ms, up to
+    100 in all."""
+
+    simulate_workers: int | str
+    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
+
+    source: str | Sequence[str]
+    """Local addresses to connect from, in turn
+
+    Each address adds its own range of local ports."""
+
+    ipv4: bool
+    """Use IPv4 addresses only"""
+
+    ipv6: bool
+    """Use IPv6 addresses only"""
+
+    until: str | Sequence[str]
+    """Stop when a figure has reached this precision, such as 'p99 +- 5%'
+
+    The figure is a percentile or the mean of the response time or of the service time
+    ('service.p99 +- 5%'), or the rate. Its 95 % confidence interval must lie within the
+    given bounds. With several goals, the load stops when all are reached. A run that does
+    not reach them within its duration (-d; 10 minutes if no other option ends it) is
+    invalid, with the verdict TOO-SHORT."""
+
+    threshold: str | Sequence[str]
+    """Exit with 99 if a figure misses its limit, such as 'p99 < 200ms' or 'errors < 0.1%'
+
+    The figure and its 95 % confidence interval decide whether the threshold is met, missed
+    or undecided (exit code 97): it is undecided if the limit lies inside the interval. This
+    option can be repeated. Figures are percentiles, mean, min and max of the response time,
+    the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
+    send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
+    session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
+    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
+    certainly missed, 'errors < 5%, abort after 10s' not before that time."""
+
+    thresholds: str | Sequence[str]
+    """The same as `threshold`."""
+
+    undecided: Literal["fail", "pass"]
+    """Effect of undecided thresholds on the exit code [default: fail]"""
+
+    shard: str
+    """Run one share of the plan: 1/8 to 8/8
+
+    Run each share once, on any host, with the same plan, and merge the reports (-o
+    FILE.json) with `prony merge`. Together the shares send exactly what one run of the whole
+    plan would. The seed is 1 unless --seed is given."""
+
+    start_at: str
+    """Start at this instant: 2026-11-24T09:00:00Z, or seconds since 1970 [default: at once]
+
+    By this host's clock, which is read once before the start and never during the run."""
+
+    hosts: int | str
+    """Split the load over this number of workers
+
+    Each is a process that runs one share of the plan, and gets its share of this machine's
+    cores unless --threads sets the threads of each."""
+
+    engine: Literal["local", "ray"]
+    """What starts the workers: processes on this machine, or a Ray cluster, one worker per host
+    [default: local]
+
+    ray needs `pip install 'prony[ray]'` on all hosts of the cluster, one of which is this
+    one (docs/many-hosts.md)."""
+
+    cluster: str
+    """Address of the Ray cluster, HOST:PORT [default: $RAY_ADDRESS, or that of this host]"""
+
+    insecure_cluster: bool
+    """Use a Ray cluster that needs no token (RAY_AUTH_MODE)
+
+    Such a cluster runs the code of anyone who reaches its port."""
+
+    on_loss: Literal["continue", "stop"]
+    """If a worker is lost: continue without its share, or stop the run [default: continue]"""
+
+    output: File | Sequence[File]
+    """Also write a file: .html .svg .png .json .csv .xml .md .hgrm .hlog; may be repeated
+
+    The file name extension selects the format. HTML is a complete report with plots; SVG and
+    PNG are a plot of latency by percentile; XML is a JUnit report of the verdict and the
+    thresholds; Markdown is a summary for a pull request."""
+
+    github: bool
+    """Print annotations for GitHub Actions, and add a summary to the job
+
+    Prints workflow commands after the report (to standard error if --json or --format is
+    given): an error for each missed threshold, and for a run that is not valid. Appends the
+    Markdown report to the file that the variable GITHUB_STEP_SUMMARY names."""
+
+    show_secrets: bool
+    """Show passwords, header values, bodies and query values in reports
+
+    Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
+
+    label: str
+    """Save this label, such as a commit, in the JSON report; `prony report --trend` shows it"""
+
+
 class RunOptions(TypedDict, total=False):
     """The options of `prony run`."""
 

@@ -164,6 +164,31 @@ class Threshold:
 
 
 @dataclass(frozen=True)
+class Tokens:
+    """The tokens of a language model (docs/llm.md). Rates are per second; None where a figure is not
+    known, as without `usage` in the replies."""
+
+    output: int
+    """Tokens in the replies, as the server counts them."""
+    input: int
+    """Tokens in their requests, as the server counts them."""
+    rate: float | None
+    """Tokens of all users together."""
+    rate_of_one: float | None
+    """Tokens of one user while a reply arrives."""
+    per_chunk: float | None
+    """Tokens in a chunk, on average."""
+    chunk_rate: float | None
+    """Chunks: messages with output."""
+    goodput: float | None
+    """Replies that keep all limits of `slo`."""
+    good_share: float | None
+    """Their share of the requests that ended, between 0 and 1."""
+    finished: Mapping[str, int]
+    """Replies by the reason for their end: `stop`, `length`, `tool`, `filter`, `other`, `none`."""
+
+
+@dataclass(frozen=True)
 class Second:
     """A row of a series: usually one second, more in long runs. Times are in seconds."""
 
@@ -298,7 +323,9 @@ class Result(Reported):
 
     def times(self, kind: str) -> Times:
         """The times of this kind, in seconds: `response`, `service`, `first_byte`, `transfer`,
-        `send_lag`, `queue`, `connect`, `handshake` or `failed` (docs/terms.md).
+        `send_lag`, `queue`, `connect`, `handshake` or `failed`; `first_message`, `first_content`,
+        `message_gap` or `reconnect` of streams; `ttft`, `ttft_service`, `itl` or `chunk_gap` of
+        language models (docs/terms.md).
 
         Raises:
             KeyError: the run has no times of this kind.
@@ -314,6 +341,43 @@ class Result(Reported):
     def service(self) -> Times:
         """Service times: from the first byte sent to the last byte of the reply."""
         return self.times("service")
+
+    @property
+    def ttft(self) -> Times:
+        """Of a language model: from the intended start of a request to its first token.
+
+        Raises:
+            KeyError: there was no token.
+        """
+        return self.times("ttft")
+
+    @property
+    def itl(self) -> Times:
+        """Of a language model: the mean times between the tokens of a reply.
+
+        Raises:
+            KeyError: no reply said how many tokens it has, or none had two.
+        """
+        return self.times("itl")
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The tokens of a language model; None if the load was none on one."""
+        figures = self._measurement.get("tokens")
+        if figures is None:
+            return None
+        counts = self._measurement["tally"]["tokens"]
+        return Tokens(
+            output=counts["output_tokens"],
+            input=counts["input_tokens"],
+            rate=figures["token_rate"],
+            rate_of_one=figures["token_rate_of_one"],
+            per_chunk=figures["tokens_per_chunk"],
+            chunk_rate=figures["chunk_rate"],
+            goodput=figures["goodput"],
+            good_share=figures["good_share"],
+            finished=dict(counts["finished"]),
+        )
 
     @property
     def requests(self) -> int:

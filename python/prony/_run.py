@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._options import (
         CapacityOptions,
         CompareOptions,
+        LlmOptions,
         LoadOptions,
         RttOptions,
         RunOptions,
@@ -177,6 +178,19 @@ def load(*url: str, users: Users | None = None, **options: Unpack[LoadOptions]) 
         OutputError: a file of `output` cannot be written.
     """
     return _run(words("load", options, url), users=users)
+
+
+def llm(*url: str, **options: Unpack[LlmOptions]) -> Result:
+    """Loads a server of a language model, like `prony llm URL`, and returns the result. `model` is
+    needed. The result has the times of tokens (`ttft`, `itl`) and their numbers (`tokens`), see
+    docs/llm.md. The timeout of a request is 10 minutes by default.
+
+    Raises:
+        UsageError: an option or a URL is wrong, or `model` is missing. Nothing was sent.
+        SetupError: the load could not start. Nothing was sent.
+        OutputError: a file of `output` cannot be written.
+    """
+    return _run(words("llm", options, url))
 
 
 def rtt(target: str, **options: Unpack[RttOptions]) -> Result:

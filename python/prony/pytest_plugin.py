@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ._options import (
         CapacityOptions,
         CompareOptions,
+        LlmOptions,
         LoadOptions,
         RttOptions,
         RunOptions,
@@ -51,6 +52,10 @@ class Prony:
     ) -> Result:
         """`prony.load`."""
         return self._kept(_run.load(*url, users=users, **options))
+
+    def llm(self, *url: str, **options: Unpack[LlmOptions]) -> Result:
+        """`prony.llm`."""
+        return self._kept(_run.llm(*url, **options))
 
     def run(self, plan: _run.Plan, **options: Unpack[RunOptions]) -> Result:
         """`plan.run`."""

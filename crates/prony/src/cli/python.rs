@@ -10,8 +10,9 @@ use super::Cli;
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/prony/_options.py");
 
 /// The commands that are functions in Python.
-const COMMANDS: [(&str, &str); 6] = [
+const COMMANDS: [(&str, &str); 7] = [
     ("load", "LoadOptions"),
+    ("llm", "LlmOptions"),
     ("run", "RunOptions"),
     ("rtt", "RttOptions"),
     ("capacity", "CapacityOptions"),

@@ -6,12 +6,12 @@ use prony_core::summary::Summary;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 
-use super::{capacity, compare, load, plan, report, rtt};
+use super::{capacity, compare, llm, load, plan, report, rtt};
 use crate::cli::{Cli, Command, refusal};
 use crate::embedding::Embedding;
 
-/// Runs `load`, `run`, `rtt`, `capacity` or `compare` with these words, of which the first is the
-/// name of the program.
+/// Runs `load`, `llm`, `run`, `rtt`, `capacity` or `compare` with these words, of which the first
+/// is the name of the program.
 ///
 /// # Errors
 /// The words are refused, or the run cannot be carried out; [`sentence`] gives the message.
@@ -28,6 +28,10 @@ pub fn run(words: Vec<OsString>, embedding: Embedding) -> Result<Exit, Error> {
         Some(Command::Load(mut args)) => {
             args.output.embedding = Some(embedding);
             load::load(&args, typed)
+        }
+        Some(Command::Llm(mut args)) => {
+            args.output.embedding = Some(embedding);
+            llm::llm(&args, typed)
         }
         Some(Command::Run(mut args)) => {
             args.output.embedding = Some(embedding);
