@@ -64,16 +64,17 @@ impl FromStr for Lengths {
             Ok(n) if (1..=MOST).contains(&n) => Ok(n),
             _ => Err(fail()),
         };
+        let range = |low: &str, high: &str| match (number(low)?, number(high)?) {
+            (low, high) if low <= high => Ok(Self::Uniform(low, high)),
+            (low, high) => Err(format!("the range is reversed: write {high}..{low}")),
+        };
         if let Some((low, high)) = text.split_once("..") {
-            let (low, high) = (number(low)?, number(high)?);
-            return if low <= high { Ok(Self::Uniform(low, high)) } else { Err(fail()) };
+            return range(low, high);
         }
         let parts: Vec<&str> = text.split(':').collect();
         match parts[..] {
             [n] | ["fixed", n] => Ok(Self::Fixed(number(n)?)),
-            ["uniform", low, high] if number(low)? <= number(high)? => {
-                Ok(Self::Uniform(number(low)?, number(high)?))
-            }
+            ["uniform", low, high] => range(low, high),
             ["normal", mean, stdev] => {
                 let stdev = stdev.trim().parse().ok().filter(|n| *n <= MOST).ok_or_else(fail)?;
                 Ok(Self::Normal(number(mean)?, stdev))
@@ -127,7 +128,6 @@ mod tests {
             "-1",
             "x",
             "2000000",
-            "3..2",
             "0..2",
             "1..",
             "normal:5",
@@ -135,12 +135,15 @@ mod tests {
             "exp:1:2",
             "lognormal:5:9",
             "lognormal:5:x",
-            "uniform:3:2",
             "poisson:4",
             "1.5",
         ] {
             let why = wrong.parse::<Lengths>().expect_err(wrong);
             assert!(why.starts_with("must be a number of tokens"), "{why}");
+        }
+        for reversed in ["5..1", "uniform:5:1"] {
+            let why = reversed.parse::<Lengths>().expect_err(reversed);
+            assert_eq!(why, "the range is reversed: write 1..5");
         }
     }
 }
