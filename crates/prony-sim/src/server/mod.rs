@@ -1,6 +1,7 @@
 //! Servers with known behavior. A [`ServerModel`] defines when and what a server replies.
 //! [`Server`] makes a [`Machine`] of it, which the world runs like prony's own target server.
 
+mod frames;
 mod hostile;
 mod script;
 mod station;
@@ -14,6 +15,7 @@ use prony_core::units::{ConnId, Nanos};
 
 use crate::oracle::wire::{Mark, Parser};
 
+pub use frames::{Event, FrameServer, Received, Seen, Turn};
 pub use hostile::Hostile;
 pub use script::{Scripted, Step};
 pub use station::{ServiceTime, Station};
@@ -23,6 +25,12 @@ pub trait ServerModel {
     /// A client has connected.
     fn opened(&mut self, id: ConnId, conns: &mut Connections) {
         let _ = (id, conns);
+    }
+
+    /// Bytes have arrived. Returns whether the model has read them, as they are not of HTTP/1.
+    fn received(&mut self, id: ConnId, data: &[u8], conns: &mut Connections) -> bool {
+        let _ = (id, data, conns);
+        false
     }
 
     /// A complete request has arrived. `index` is its number on its connection, from 0.
@@ -134,6 +142,9 @@ impl<M: ServerModel> Machine for Server<M> {
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
         self.conns.now = now;
         self.conns.bytes_in += data.len() as u64;
+        if self.model.received(id, data, &mut self.conns) {
+            return;
+        }
         let Some(peer) = self.conns.peer(id) else { return };
         let mut parser = std::mem::take(&mut peer.parser);
         let mut index = peer.requests;

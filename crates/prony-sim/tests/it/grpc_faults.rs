@@ -1,39 +1,31 @@
 //! Scripted servers of gRPC: what they do wrong, one row each, and what the whole client counts.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use prony_core::fault::Fault;
 use prony_core::grpc::{Status, prefix};
-use prony_core::http2::frame::{self, Code, flag, kind};
-use prony_core::http2::{PREFACE, hpack};
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_core::http2::frame::Code;
 use prony_core::plan::{CallSpec, Expect, GrpcCall, Load, Plan, Think};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_core::record::Tally;
+use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
+use prony_sim::server::{Event, FrameServer, Seen, Server, Turn};
 use prony_sim::world::Setup;
 
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, closed, ms};
 
 /// What a server sends for each call.
-type Reply = fn(&mut Script);
+type Reply = fn(&mut Script<'_, '_>);
 
 /// The frames of one reply.
-struct Script {
-    stream: u32,
-    out: Vec<u8>,
-}
+struct Script<'a, 'b>(&'a mut Turn<'b>);
 
-impl Script {
+impl Script<'_, '_> {
     fn headers(&mut self, ends: bool, fields: &[(&str, &str)]) -> &mut Self {
-        let mut block = Vec::new();
-        for (name, value) in fields {
-            hpack::encode_static(&mut block, name.as_bytes(), value.as_bytes());
-        }
-        let flags = if ends { flag::END_STREAM } else { 0 };
-        frame::header_block(&mut self.out, self.stream, flags, &block);
+        self.0.headers(ends, fields);
         self
     }
 
@@ -43,9 +35,7 @@ impl Script {
     }
 
     fn data(&mut self, ends: bool, bytes: &[u8]) -> &mut Self {
-        let flags = if ends { flag::END_STREAM } else { 0 };
-        frame::head(&mut self.out, bytes.len(), kind::DATA, flags, self.stream);
-        self.out.extend_from_slice(bytes);
+        self.0.data(ends, bytes);
         self
     }
 
@@ -59,110 +49,24 @@ impl Script {
     fn status(&mut self, status: &str) -> &mut Self {
         self.headers(true, &[("grpc-status", status), ("grpc-message", "100 %25 %e2%82 %")])
     }
-}
 
-/// A server that sends the same reply to every call, when it has the whole request.
-struct Server {
-    reply: Reply,
-    conns: BTreeMap<ConnId, Conn>,
-    next: u32,
-    actions: VecDeque<Action>,
-    /// Streams that the client has reset, by code.
-    resets: BTreeMap<u32, u64>,
-}
-
-#[derive(Default)]
-struct Conn {
-    received: Vec<u8>,
-    greeted: bool,
-    out: Vec<u8>,
-}
-
-impl Server {
-    fn new(reply: Reply) -> Self {
-        let (conns, actions, resets) = Default::default();
-        Self { reply, conns, next: 0, actions, resets }
-    }
-
-    /// Reads the frames that have arrived, and answers them.
-    fn frames(&mut self, id: ConnId) {
-        let Some(conn) = self.conns.get_mut(&id) else { return };
-        let mut at = 0;
-        if !conn.greeted {
-            if conn.received.len() < PREFACE.len() {
-                return;
-            }
-            assert!(conn.received.starts_with(PREFACE));
-            (conn.greeted, at) = (true, PREFACE.len());
-            frame::settings(&mut conn.out, &[]);
-        }
-        while let Some(head) = frame::Head::read(&conn.received[at..]) {
-            let end = at + frame::HEADER + head.length as usize;
-            let Some(payload) = conn.received.get(at + frame::HEADER..end) else { break };
-            at = end;
-            let ends = matches!(head.kind, kind::HEADERS | kind::DATA);
-            if ends && head.has(flag::END_STREAM) {
-                let out = std::mem::take(&mut conn.out);
-                let mut script = Script { stream: head.stream, out };
-                (self.reply)(&mut script);
-                conn.out = script.out;
-            } else if head.kind == kind::SETTINGS && !head.has(flag::ACK) {
-                frame::settings_ack(&mut conn.out);
-            } else if head.kind == kind::RST_STREAM {
-                let code = u32::from_be_bytes(payload.try_into().expect("four bytes"));
-                *self.resets.entry(code).or_default() += 1;
-            }
-        }
-        conn.received.drain(..at);
-        if !conn.out.is_empty() {
-            self.actions.push_back(Action::Transmit { id });
-        }
+    fn reset(&mut self, code: Code) -> &mut Self {
+        self.0.reset(code);
+        self
     }
 }
 
-impl Machine for Server {
-    fn on_connected(&mut self, _: ConnId, _: Nanos) {
-        unreachable!("a server does not connect");
-    }
-
-    fn on_accepted(&mut self, _: u32, _: Nanos) -> Option<ConnId> {
-        let id = ConnId { slot: self.next, generation: 0 };
-        self.next += 1;
-        self.conns.insert(id, Conn::default());
-        Some(id)
-    }
-
-    fn on_recv(&mut self, id: ConnId, data: &mut [u8], _: Nanos) {
-        if let Some(conn) = self.conns.get_mut(&id) {
-            conn.received.extend_from_slice(data);
+/// A load on a server that sends the same reply to every call, when it has the whole request.
+fn run(plan: &Plan, setup: &Setup, reply: Reply) -> (Tally, Seen) {
+    let mut server = Server::new(FrameServer::new(|turn: &mut Turn<'_>| match turn.event {
+        Event::Request(_) => reply(&mut Script(turn)),
+        _ => {
+            turn.usual();
         }
-        self.frames(id);
-    }
-
-    fn on_closed(&mut self, id: ConnId, _: Option<Fault>, _: Nanos) {
-        if self.conns.remove(&id).is_some() {
-            self.actions.push_back(Action::Close { id, how: CloseHow::Orderly });
-        }
-    }
-
-    fn on_tick(&mut self, _: Nanos) {}
-
-    fn on_stop(&mut self, _: StopRequest, _: Nanos) {}
-
-    fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
-    }
-
-    fn take_output(&mut self, id: ConnId, _: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
-        let Some(conn) = self.conns.get_mut(&id) else { return true };
-        let taken = if conn.out.is_empty() { 0 } else { send(&conn.out) };
-        conn.out.drain(..taken);
-        conn.out.is_empty()
-    }
-
-    fn deadline(&self) -> Option<Nanos> {
-        None
-    }
+    }));
+    let outcome = load(plan, 1, setup, &mut [&mut server]);
+    assert_invariants(&outcome, "a scripted server");
+    (outcome.main(), server.model().seen().clone())
 }
 
 fn plan(streams: bool) -> Plan {
@@ -186,7 +90,7 @@ fn plan(streams: bool) -> Plan {
 
 /// 40 calls over rough links, which split the bytes anywhere: all have this status and error.
 #[track_caller]
-fn row(streams: bool, reply: Reply, expected: Option<Status>, fault: Option<Fault>) -> Server {
+fn row(streams: bool, reply: Reply, expected: Option<Status>, fault: Option<Fault>) -> Seen {
     let plan = plan(streams);
     let mut last = None;
     for seed in 0..8 {
@@ -194,18 +98,19 @@ fn row(streams: bool, reply: Reply, expected: Option<Status>, fault: Option<Faul
         let mut rng = Rng::new(seed, 150);
         let mut setup = Setup::new(Link::rough(&mut rng), seed);
         setup.link.rate = None;
-        let mut server = Server::new(reply);
-        let outcome = load(&plan, 1, &setup, &mut [&mut server]);
-        assert_invariants(&outcome, "a scripted server");
-        let t = outcome.main();
+        let (t, seen) = run(&plan, &setup, reply);
         let statuses: Vec<_> = expected.iter().map(|s| (u16::from(s.number()), 40)).collect();
-        assert_eq!(t.statuses.into_iter().collect::<Vec<_>>(), statuses);
+        assert_eq!(t.statuses.iter().map(|(s, n)| (*s, *n)).collect::<Vec<_>>(), statuses);
         match fault {
             None => assert_eq!((t.replies, t.failed), (40, 0)),
-            Some(fault) => assert_eq!((t.failed, t.faults[fault as usize]), (40, 40), "{fault:?}"),
+            Some(fault) => assert_eq!((t.failed, t.fault(fault)), (40, 40), "{fault:?}"),
         }
         assert_eq!(t.connected, 2, "the connections go on");
-        last = Some(server);
+        // What the server says, as far as it can be decoded.
+        for text in t.http2.as_deref().expect("HTTP/2").grpc_messages.values() {
+            assert_eq!(text, "100 % \u{fffd} %");
+        }
+        last = Some(seen);
     }
     last.expect("a run")
 }
@@ -320,8 +225,8 @@ fn malformed_messages() {
         bad,
     );
     // What follows is not read: the stream is cancelled. The run ends with the last ones.
-    let cancelled = |server: Server| {
-        let resets = server.resets.get(&Code::CANCEL.0).copied().unwrap_or(0);
+    let cancelled = |seen: Seen| {
+        let resets = seen.resets.get(&Code::CANCEL.0).copied().unwrap_or(0);
         assert!((34..=40).contains(&resets), "{resets}");
     };
     cancelled(row(
@@ -357,33 +262,39 @@ fn malformed_messages() {
 #[test]
 fn resets_and_statuses() {
     let after: Reply = |s| {
-        s.head().message(0, 3).status("0");
-        frame::rst_stream(&mut s.out, s.stream, Code::NO_ERROR);
+        s.head().message(0, 3).status("0").reset(Code::NO_ERROR);
     };
     row(false, after, Some(Status::OK), None);
     let before: Reply = |s| {
-        s.head().message(0, 3);
-        frame::rst_stream(&mut s.out, s.stream, Code::INTERNAL_ERROR);
+        s.head().message(0, 3).reset(Code::INTERNAL_ERROR);
     };
     row(false, before, None, Some(Fault::StreamReset));
-    let refused: Reply = |s| frame::rst_stream(&mut s.out, s.stream, Code::REFUSED_STREAM);
+    let refused: Reply = |s| {
+        s.reset(Code::REFUSED_STREAM);
+    };
     row(false, refused, None, Some(Fault::Refused));
 }
 
-/// A call without a reply is cancelled at its timeout.
+/// A call without a reply is cancelled at its timeout. If the server's deadline is sooner, its
+/// status counts: the first of the two does.
 #[test]
-fn the_timeout_cancels_a_call() {
+fn the_first_of_two_deadlines_counts() {
+    let setup = Setup::new(Link::with_latency(Span::from_micros(100)), 1);
     let mut plan = plan(false);
     plan.timeout = ms(20);
-    let mut server = Server::new(|s| {
+    let (t, seen) = run(&plan, &setup, |s| {
         s.head().message(0, 3);
     });
-    let setup = Setup::new(Link::with_latency(Span::from_micros(100)), 1);
-    let outcome = load(&plan, 1, &setup, &mut [&mut server]);
-    assert_invariants(&outcome, "a timeout");
-    let t = outcome.main();
     assert_eq!((t.failed, t.fault(Fault::RequestTimeout)), (40, 40));
+    assert!(t.statuses.is_empty(), "{:?}", t.statuses);
     // The run ends with the last ones.
-    let resets = server.resets.get(&Code::CANCEL.0).copied().unwrap_or(0);
+    let resets = seen.resets.get(&Code::CANCEL.0).copied().unwrap_or(0);
     assert!(t.connected == 2 && (34..=40).contains(&resets), "{resets}");
+    let (t, seen) = run(&plan, &setup, |s| {
+        let head = [(":status", "200"), ("content-type", "application/grpc")];
+        s.headers(true, &[&head[..], &[("grpc-status", "4")]].concat());
+    });
+    let statuses = BTreeMap::from([(u16::from(Status::DEADLINE_EXCEEDED.number()), 40)]);
+    assert_eq!((t.fault(Fault::GrpcStatus), t.fault(Fault::RequestTimeout)), (40, 0));
+    assert_eq!((t.statuses, seen.resets), (statuses, BTreeMap::new()));
 }
