@@ -20,6 +20,9 @@ pub enum Fault {
     TlsHandshake,
     /// No complete reply within the request timeout, counted from the intended start.
     RequestTimeout,
+    /// No complete reply within the request timeout, at whose end the peer's flow-control window
+    /// held back a part of the request.
+    FlowTimeout,
     /// The peer reset an established connection.
     Reset,
     /// The peer closed before the first byte of the reply.
@@ -135,7 +138,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 49;
+    pub const COUNT: usize = 50;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -145,6 +148,7 @@ impl Fault {
         Self::ConnectReset,
         Self::TlsHandshake,
         Self::RequestTimeout,
+        Self::FlowTimeout,
         Self::Reset,
         Self::ClosedEarly,
         Self::Truncated,
@@ -197,7 +201,7 @@ impl Fault {
             | Self::ConnectUnreachable
             | Self::ConnectReset
             | Self::TlsHandshake => FaultClass::Connect,
-            Self::ConnectTimeout | Self::RequestTimeout => FaultClass::Timeout,
+            Self::ConnectTimeout | Self::RequestTimeout | Self::FlowTimeout => FaultClass::Timeout,
             Self::Reset
             | Self::ClosedEarly
             | Self::Truncated

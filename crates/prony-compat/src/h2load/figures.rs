@@ -71,7 +71,10 @@ impl Figures {
             succeeded,
             failed: total.saturating_sub(succeeded),
             errored: total.saturating_sub(done),
-            timeout: t.fault(Fault::RequestTimeout) + t.fault(Fault::ConnectTimeout),
+            timeout: [Fault::RequestTimeout, Fault::FlowTimeout, Fault::ConnectTimeout]
+                .map(|fault| t.fault(fault))
+                .into_iter()
+                .sum(),
             statuses,
             bytes: t.bytes_received,
             header_bytes: blocks + h1_fields,

@@ -12,6 +12,7 @@ pub use gzip::{Gzip, Unpackable};
 pub use messages::{Item, PREFIX, Prefix, Splitter, TooLong, length, prefix};
 pub use status::Status;
 pub use text::{
-    TIMEOUT_TEXT, decode_message, encode_message, parse_timeout, shown_message, timeout_text,
+    TIMEOUT_TEXT, decode_message, encode_message, parse_timeout, shown_message, shown_text,
+    timeout_text,
 };
 pub use token::token;

@@ -82,9 +82,17 @@ const SHOWN_MAX: usize = 200;
 
 /// The message behind a text as a report shows it: shortened, with control characters escaped.
 pub fn shown_message(text: &[u8]) -> String {
-    let message = decode_message(text);
+    shown(&decode_message(text))
+}
+
+/// A text of a peer as a report shows it: shortened, with control characters escaped.
+pub fn shown_text(text: &[u8]) -> String {
+    shown(&String::from_utf8_lossy(text))
+}
+
+fn shown(text: &str) -> String {
     let mut shown = String::new();
-    for (n, c) in message.chars().enumerate() {
+    for (n, c) in text.chars().enumerate() {
         if n == SHOWN_MAX {
             shown.push_str("...");
             break;

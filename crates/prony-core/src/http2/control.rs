@@ -15,8 +15,8 @@ pub enum Control<'a> {
     Ping([u8; 8]),
     /// The acknowledgement of a PING.
     PingAck([u8; 8]),
-    /// GOAWAY: the last stream that is processed, and why.
-    Goaway(u32, Code),
+    /// GOAWAY: the last stream that is processed, why, and a text for people.
+    Goaway(u32, Code, &'a [u8]),
     /// RST_STREAM.
     Reset(Code),
     /// WINDOW_UPDATE. An increment of 0 is an error, whose reach depends on the stream.
@@ -64,10 +64,10 @@ impl<'a> Control<'a> {
                 Ok(data) => Ok(Self::Ping(data)),
                 Err(_) => size("PING without 8 bytes"),
             },
-            kind::GOAWAY => match payload.first_chunk::<8>() {
-                Some(&[a, b, c, d, e, f, g, h]) => {
+            kind::GOAWAY => match payload.split_first_chunk::<8>() {
+                Some((&[a, b, c, d, e, f, g, h], text)) => {
                     let last = u32::from_be_bytes([a, b, c, d]) & STREAM_MAX;
-                    Ok(Self::Goaway(last, Code(u32::from_be_bytes([e, f, g, h]))))
+                    Ok(Self::Goaway(last, Code(u32::from_be_bytes([e, f, g, h])), text))
                 }
                 None => size("GOAWAY without 8 bytes"),
             },
@@ -125,7 +125,7 @@ mod tests {
                 0,
                 0,
                 &[0x80, 0, 0, 7, 0, 0, 0, 11, b'x'],
-                Control::Goaway(7, Code::ENHANCE_YOUR_CALM),
+                Control::Goaway(7, Code::ENHANCE_YOUR_CALM, b"x"),
             ),
             (kind::RST_STREAM, 0, 1, &[0, 0, 0, 8], Control::Reset(Code::CANCEL)),
             (kind::WINDOW_UPDATE, 0, 0, &[0x80, 0, 0, 9], Control::WindowUpdate(9)),

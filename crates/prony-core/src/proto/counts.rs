@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::grpc::{Status, shown_message};
+use crate::grpc::{Status, shown_message, shown_text};
 use crate::http2::frame::Code;
 use crate::units::Span;
 
@@ -12,6 +12,8 @@ use crate::units::Span;
 const CODES_MAX: usize = 32;
 /// The key that counts all further ones.
 const OTHER: &str = "other codes";
+/// How much of the text of a GOAWAY is kept, in bytes.
+const TEXT_MAX: usize = 64;
 
 /// Events of connections with streams, and the sizes of their heads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +43,10 @@ pub struct StreamCounts {
     pub blocked_time: Span,
     /// GOAWAY frames, by code.
     pub goaways: BTreeMap<String, u64>,
+    /// The first text that came with a GOAWAY of each code: at most 64 bytes of it, with control
+    /// characters escaped.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub goaway_texts: BTreeMap<String, String>,
     /// Requests that moved to another connection because of a GOAWAY: the peer had not processed
     /// them.
     pub moved: u64,
@@ -101,8 +107,12 @@ impl StreamCounts {
         self.received_blocks += block as u64;
     }
 
-    pub(super) fn goaway(&mut self, code: Code) {
+    pub(super) fn goaway(&mut self, code: Code, text: &[u8]) {
         count(&mut self.goaways, &name(code), 1);
+        if !text.is_empty() {
+            let text = shown_text(&text[..text.len().min(TEXT_MAX)]);
+            keep_first(&mut self.goaway_texts, &name(code), &text);
+        }
     }
 
     pub(super) fn reset(&mut self, code: Code) {
@@ -133,6 +143,7 @@ impl StreamCounts {
             blocked,
             blocked_time,
             goaways,
+            goaway_texts,
             moved,
             refused,
             resets,
@@ -165,6 +176,9 @@ impl StreamCounts {
         for (code, &n) in goaways {
             count(&mut self.goaways, code, n);
         }
+        for (code, text) in goaway_texts {
+            keep_first(&mut self.goaway_texts, code, text);
+        }
         for (code, &n) in resets {
             count(&mut self.resets, code, n);
         }
@@ -186,6 +200,13 @@ fn count(counts: &mut BTreeMap<String, u64>, code: &str, n: u64) {
     *sum = sum.saturating_add(n);
 }
 
+/// Keep the first text of each code, if there are not too many.
+fn keep_first(texts: &mut BTreeMap<String, String>, code: &str, text: &str) {
+    if texts.len() < CODES_MAX && !texts.contains_key(code) {
+        texts.insert(code.to_owned(), text.to_owned());
+    }
+}
+
 /// The name of the code, or its number.
 fn name(code: Code) -> String {
     code.name().map_or_else(|| code.0.to_string(), str::to_owned)
@@ -201,13 +222,36 @@ mod tests {
         for code in 0..100 {
             let mut part = StreamCounts::default();
             part.reset(Code(code));
-            part.goaway(Code(code));
+            part.goaway(Code(code), b"text");
             all.merge(&part);
         }
         assert_eq!((all.resets.len(), all.goaways.len()), (CODES_MAX + 1, CODES_MAX + 1));
+        assert_eq!(all.goaway_texts.len(), CODES_MAX);
         assert_eq!(all.resets.values().sum::<u64>(), 100);
         assert_eq!(all.resets[OTHER], 68);
         assert_eq!((all.resets["CANCEL"], all.resets["20"]), (1, 1));
+    }
+
+    /// A server can send any bytes, and as many as it likes.
+    #[test]
+    fn keeps_the_first_text_of_each_code() {
+        let mut all = StreamCounts::default();
+        all.goaway(Code::NO_ERROR, b"");
+        all.goaway(Code::NO_ERROR, b"max_age");
+        all.goaway(Code::NO_ERROR, b"another");
+        all.goaway(Code::ENHANCE_YOUR_CALM, b"100%25\x1b[31m\xff");
+        let mut part = StreamCounts::default();
+        part.goaway(Code::NO_ERROR, b"of another worker");
+        part.goaway(Code::INTERNAL_ERROR, &[b'x'; 1_000]);
+        all.merge(&part);
+        let texts = all.goaway_texts.iter().map(|(code, text)| (&**code, &**text));
+        let long = "x".repeat(64);
+        let expected = [
+            ("ENHANCE_YOUR_CALM", "100%25\\u{1b}[31m\u{fffd}"),
+            ("INTERNAL_ERROR", &*long),
+            ("NO_ERROR", "max_age"),
+        ];
+        assert_eq!(texts.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -142,6 +142,13 @@ impl Carrier for Http {
         }
     }
 
+    fn waits_for_window(&self, conn: &Conn, id: RequestId) -> Option<Nanos> {
+        match conn {
+            Conn::H2(conn) => self.h2.waits_for_window(conn, id),
+            _ => None,
+        }
+    }
+
     fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
         match conn {
             Conn::New => {}

@@ -120,6 +120,13 @@ pub trait Carrier {
         Cancelled::Connection
     }
 
+    /// Since when a submitted exchange waits for the peer's permission to send more of it; `None`:
+    /// it does not. Only called if the carrier [`MULTIPLEXES`](Self::MULTIPLEXES).
+    fn waits_for_window(&self, conn: &Self::Conn, id: RequestId) -> Option<Nanos> {
+        let _ = (conn, id);
+        None
+    }
+
     /// Enough of the reply to an exchange has arrived. If its head is complete, the exchange ends
     /// now, by [`Sink::done`] with what has arrived; otherwise nothing happens.
     fn stop(&mut self, conn: &mut Self::Conn, id: RequestId, sink: &mut impl Sink) {

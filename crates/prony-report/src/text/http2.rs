@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_core::grpc::Status;
+use prony_core::http2::frame::Code;
+use prony_core::proto::StreamCounts;
 use prony_core::record::Tally;
 
 use crate::units;
@@ -59,6 +61,7 @@ pub(super) fn streams(t: &Tally) -> Vec<String> {
         ));
     }
     parts.extend(by_code("GOAWAY", &counts.goaways));
+    parts.extend(counts.goaway_texts.iter().map(|(code, text)| format!("{code} says: {text}")));
     for (n, what) in [
         (counts.moved, "moved to another connection"),
         (counts.refused, "refused"),
@@ -69,8 +72,16 @@ pub(super) fn streams(t: &Tally) -> Vec<String> {
         }
     }
     parts.extend(by_code("RST_STREAM", &counts.resets));
+    parts.extend(wants_http1(counts));
     parts.extend(by_code("no status of gRPC, by status of HTTP", &counts.without_status));
     parts
+}
+
+/// What to do about a server that asks for another version.
+fn wants_http1(counts: &StreamCounts) -> Option<String> {
+    let name = Code::HTTP_1_1_REQUIRED.name()?;
+    let asks = counts.resets.contains_key(name) || counts.goaways.contains_key(name);
+    asks.then(|| "the server requires HTTP/1.1 for these requests: try --http 1.1".to_owned())
 }
 
 /// What servers of gRPC say about calls with each status other than `OK`: the first message.
@@ -89,4 +100,35 @@ fn by_code(what: &str, codes: &BTreeMap<String, u64>) -> Option<String> {
     let each = codes.iter().map(|(code, n)| format!("{} {code}", units::count(*n)));
     let each: Vec<_> = each.collect();
     (!each.is_empty()).then(|| format!("{what}: {}", each.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_what_servers_say_at_their_end_and_which_version_they_require() {
+        let codes = |code: &str| BTreeMap::from([(code.to_owned(), 3)]);
+        let shown = |counts: StreamCounts| {
+            let counts = StreamCounts { connections: 1, ..counts };
+            streams(&Tally { http2: Some(Box::new(counts)), ..Tally::default() })
+        };
+        let texts = BTreeMap::from([("NO_ERROR".to_owned(), "max_age".to_owned())]);
+        let ended = StreamCounts {
+            goaways: codes("NO_ERROR"),
+            goaway_texts: texts,
+            ..StreamCounts::default()
+        };
+        let ended = shown(ended);
+        assert!(ended.ends_with(&["GOAWAY: 3 NO_ERROR".into(), "NO_ERROR says: max_age".into()]));
+        let advice = "the server requires HTTP/1.1 for these requests: try --http 1.1".to_owned();
+        let required = codes("HTTP_1_1_REQUIRED");
+        let reset = StreamCounts { resets: required.clone(), ..StreamCounts::default() };
+        let goaway = StreamCounts { goaways: required, ..StreamCounts::default() };
+        for counts in [reset, goaway] {
+            assert_eq!(shown(counts).last(), Some(&advice));
+        }
+        let other = StreamCounts { resets: codes("CANCEL"), ..StreamCounts::default() };
+        assert!(!shown(other).contains(&advice));
+    }
 }

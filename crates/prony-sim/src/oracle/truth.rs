@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::Fault;
+use prony_core::fault::{Fault, FaultClass};
 use prony_core::plan::{Load, Plan};
 use prony_core::record::hist::Hist;
 use prony_core::record::{NameTally, Reconnects, Tally};
@@ -114,7 +114,8 @@ impl Truth {
         same("sent", self.sent, tally.sent);
         same("replies", replies, tally.replies);
         same("failed", self.timeouts, tally.failed);
-        same("timeouts", self.timeouts, tally.faults[Fault::RequestTimeout as usize]);
+        let timeouts = [Fault::RequestTimeout, Fault::FlowTimeout].map(|f| tally.fault(f));
+        same("timeouts", self.timeouts, timeouts.iter().sum());
         same("unfinished", 0, tally.unfinished);
         same("bytes of heads", self.bytes_head, tally.bytes_head);
         same("bytes of bodies", self.bytes_body, tally.bytes_body);
@@ -203,8 +204,8 @@ const JUDGED: [Fault; 11] = [
 /// Check the equations between counters that hold in every run, whatever fails (P4). Returns one
 /// message for each that does not hold.
 pub fn violated_invariants(t: &Tally) -> Vec<String> {
-    let timeouts =
-        t.faults[Fault::RequestTimeout as usize] + t.faults[Fault::ConnectTimeout as usize];
+    let is_timeout = |fault: &Fault| fault.class() == FaultClass::Timeout;
+    let timeouts: u64 = Fault::ALL.into_iter().filter(is_timeout).map(|f| t.fault(f)).sum();
     let statuses: u64 = t.statuses.values().sum();
     let judged = t.replies
         + JUDGED

@@ -84,7 +84,7 @@ fn note(seen: &mut Seen, t: &Tally) {
     if let Some(http2) = t.http2.as_deref() {
         note!(seen, StreamCounts, http2, {
             connections, fallbacks, limit_least, limit_last, open_time, open_max, blocked,
-            blocked_time, grpc_messages, goaways, moved, refused, resets,
+            blocked_time, grpc_messages, goaways, goaway_texts, moved, refused, resets,
             cancelled, sent_fields, sent_blocks, received_fields, received_blocks, unknown_frames,
             without_status,
         });
@@ -256,7 +256,7 @@ fn streams(seen: &mut Seen) {
 /// frames and no abrupt GOAWAY, complete every event, continue streams where they broke off, and
 /// end replies of a model by stop or length with some output; the other counts need a network that
 /// loses and duplicates datagrams.
-const ELSEWHERE: [&str; 25] = [
+const ELSEWHERE: [&str; 26] = [
     "Broadcast.unstamped",
     "TokenTally.empty",
     "Finished.tool",
@@ -276,6 +276,7 @@ const ELSEWHERE: [&str; 25] = [
     "Messages.duplicates",
     "StreamCounts.without_status",
     "StreamCounts.grpc_messages",
+    "StreamCounts.goaway_texts",
     "Messages.late",
     "Messages.unexpected",
     "Phases.acknowledged",
@@ -446,6 +447,7 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
             unknown_frames: n + 2,
             without_status: BTreeMap::from([("503".into(), n)]),
             grpc_messages: BTreeMap::from([(format!("{n}"), "why".into())]),
+            goaway_texts: BTreeMap::from([(format!("{n}"), "max_age".into())]),
             ..StreamCounts::default()
         }));
         t.messages = Some(Box::new(Messages {

@@ -222,6 +222,7 @@ fn over_http2() -> [Summary; 3] {
         blocked: 1,
         blocked_time: Span(1_000),
         goaways: [("NO_ERROR".to_owned(), 1)].into(),
+        goaway_texts: [("NO_ERROR".to_owned(), "max_age".to_owned())].into(),
         resets: [("CANCEL".to_owned(), 1)].into(),
         without_status: [("503".to_owned(), 1)].into(),
         grpc_messages: [("NOT_FOUND".to_owned(), "why".to_owned())].into(),

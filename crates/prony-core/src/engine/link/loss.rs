@@ -276,5 +276,6 @@ fn is_loss(fault: Fault) -> bool {
 
 /// Whether the fault explains why every request of the connection fails.
 fn is_of_all(fault: Fault) -> bool {
-    matches!(fault, Fault::NotHttp2 | Fault::NoPong)
+    let of_streams = [Fault::BadHttp2, Fault::BadHpack, Fault::FlowControl];
+    matches!(fault, Fault::NotHttp2 | Fault::NoPong) || of_streams.contains(&fault)
 }

@@ -66,12 +66,37 @@ impl<P: Carrier> Engine<P> {
         conn.carried.waiting > 0 && self.carrier.capacity(&conn.carrier, submitted, depth) > 0
     }
 
+    /// Why each of these exchanges, which have timed out, got no reply. The time for which the
+    /// peer's window has held back a part of one is a wait, too, though it has not ended.
+    pub(super) fn timeouts(
+        &mut self,
+        slot: u32,
+        late: &[RequestId],
+        now: Nanos,
+    ) -> Vec<(RequestId, Fault)> {
+        let conn = &self.links[slot].carrier;
+        let each = late.iter().map(|&id| {
+            let exchange = &mut self.exchanges[id];
+            if !P::MULTIPLEXES || !exchange.is_submitted() {
+                return (id, Fault::RequestTimeout);
+            }
+            match self.carrier.waits_for_window(conn, id) {
+                Some(since) => {
+                    exchange.waited_for_window(now.since(since));
+                    (id, Fault::FlowTimeout)
+                }
+                None => (id, Fault::RequestTimeout),
+            }
+        });
+        each.collect()
+    }
+
     /// These exchanges of an open connection have timed out. If the carrier can skip their replies,
     /// they fail and the connection stays open. Returns whether it does.
     pub(in crate::engine) fn cancel_alone(
         &mut self,
         slot: u32,
-        late: &[RequestId],
+        late: &[(RequestId, Fault)],
         now: Nanos,
     ) -> bool {
         let can_cancel = P::MULTIPLEXES || self.carrier.is_lossy();
@@ -79,20 +104,20 @@ impl<P: Carrier> Engine<P> {
             return false;
         }
         let conn = &mut self.links[slot];
-        for &id in late.iter().rev() {
+        for &(id, _) in late.iter().rev() {
             if self.exchanges[id].is_submitted()
                 && self.carrier.cancel(&mut conn.carrier, id) == Cancelled::Connection
             {
                 return false;
             }
         }
-        for &id in late.iter().rev() {
+        for &(id, fault) in late.iter().rev() {
             let is_submitted = self.exchanges[id].is_submitted();
             self.links[slot].carried.take_out(&mut self.exchanges, id);
             if is_submitted && let Some(Tapped(tap)) = &mut self.tap {
                 tap.cancelled(self.links.id(slot), id);
             }
-            self.fail(id, Fault::RequestTimeout, now);
+            self.fail(id, fault, now);
         }
         let id = self.links.id(slot);
         self.count_streams(id, now);

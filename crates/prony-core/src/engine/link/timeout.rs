@@ -101,6 +101,7 @@ impl<P: Carrier> Engine<P> {
         let is_open = conn.state == State::Open;
         let all = self.exchanges.of(&self.links[slot].carried.all);
         let late: Vec<_> = all.filter(|&id| self.request_deadline(id) <= now).collect();
+        let late = self.timeouts(slot, &late, now);
         if is_open && late.is_empty() {
             self.expire_slot(slot, now);
             return;
@@ -116,13 +117,13 @@ impl<P: Carrier> Engine<P> {
             conn.resend_allowed = true;
         }
         let expired = late.len() as u64;
-        for id in late {
+        for (id, fault) in late {
             let exchange = &self.exchanges[id];
             if !asked && !exchange.is_counted() {
                 self.recorder.overdue(exchange.intended());
             }
             self.links[slot].carried.take_out(&mut self.exchanges, id);
-            self.fail(id, Fault::RequestTimeout, now);
+            self.fail(id, fault, now);
         }
         let pooled = connects && self.dispatch.is_shared();
         if pooled {

@@ -145,8 +145,8 @@ impl Conn {
         }
     }
 
-    /// After [`CANCELS_MAX`] cancelled streams, new exchanges get another connection. The others on
-    /// this one go on.
+    /// After [`CANCELS_MAX`] streams that were reset here, for whatever reason, new exchanges get
+    /// another connection. The others on this one go on.
     #[cold]
     pub(super) fn drain_if_cancelled_often(&mut self, sink: &mut impl Sink) {
         if self.cancelled.len() >= CANCELS_MAX {

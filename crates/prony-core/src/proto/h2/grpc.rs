@@ -223,6 +223,7 @@ impl H2 {
             stream.body_bytes -= unread as u64;
             conn.reset(stream.id, Code::CANCEL);
             finish(&stream, status, Some(Fault::BadMessage), sink);
+            conn.drain_if_cancelled_often(sink);
         }
     }
 

@@ -86,6 +86,7 @@ impl Reader {
             // Those are of one connection; HTTP/2 has its own means.
             b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding"
             | b"upgrade" => self.head.is_malformed = true,
+            b"te" => self.head.is_malformed |= value != b"trailers",
             _ => {}
         }
     }
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn refuses_malformed_fields() {
         let status = (":status", "200");
-        let rows: [&[(&str, &str)]; 19] = [
+        let rows: [&[(&str, &str)]; 20] = [
             &[status, status],
             &[("a", "b"), status],
             &[(":status", "20")],
@@ -218,6 +219,7 @@ mod tests {
             &[status, ("a", " b")],
             &[status, ("connection", "close")],
             &[status, ("transfer-encoding", "chunked")],
+            &[status, ("te", "gzip")],
             &[status, ("content-length", "+1")],
             &[status, ("content-length", "18446744073709551615")],
             &[status, ("content-length", "1"), ("content-length", "2")],
@@ -225,7 +227,7 @@ mod tests {
         for row in rows {
             assert!(read(row).is_malformed, "{row:?}");
         }
-        let valid = [status, ("x-a.b_c~", "any \u{e9} value, \"quoted\""), ("te", "")];
+        let valid = [status, ("x-a.b_c~", "any \u{e9} value, \"quoted\""), ("x-empty", "")];
         assert!(!read(&valid).is_malformed);
     }
 }

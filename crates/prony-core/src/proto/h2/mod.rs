@@ -211,6 +211,10 @@ impl Carrier for H2 {
         Cancelled::Exchange
     }
 
+    fn waits_for_window(&self, conn: &Conn, id: RequestId) -> Option<Nanos> {
+        conn.streams.of(id).and_then(|place| conn.streams.waits_since(place))
+    }
+
     fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
         let Some(place) = conn.streams.of(id) else { return };
         if conn.streams.at(place).status == 0 {

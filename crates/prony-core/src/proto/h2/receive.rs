@@ -92,8 +92,9 @@ impl H2 {
         match control {
             Control::Settings(payload) => conn.settings(payload, &mut self.counts),
             Control::Ping(data) => self.ping(conn, data),
-            Control::Goaway(last, code) => {
-                self.goaway(conn, last, code, sink);
+            Control::Goaway(last, code, text) => {
+                self.counts.goaway(code, text);
+                self.goaway(conn, last, sink);
                 Ok(())
             }
             Control::Reset(code) => self.rst_stream(conn, head.stream, code, sink),
@@ -304,7 +305,8 @@ impl H2 {
                 return Ok(());
             }
         };
-        let Some(place) = place else { return Ok(()) };
+        // Of a stream that was reset here. Its reply may come, but not one head after the other.
+        let Some(place) = place else { return if ends { Ok(()) } else { self.is_idle(conn) } };
         conn.idle_frames = 0;
         self.counts.head_received(head.plain, block.len());
         let stream = conn.streams.at(place);
@@ -386,6 +388,7 @@ impl H2 {
             let stream = conn.streams.remove(place);
             conn.reset(id, code);
             sink.failed(stream.request, fault);
+            conn.drain_if_cancelled_often(sink);
         }
     }
 
@@ -425,8 +428,7 @@ impl H2 {
     }
 
     /// The peer accepts no more streams, and has not processed those above `last`.
-    fn goaway(&mut self, conn: &mut Conn, last: u32, code: Code, sink: &mut impl Sink) {
-        self.counts.goaway(code);
+    fn goaway(&mut self, conn: &mut Conn, last: u32, sink: &mut impl Sink) {
         conn.drains = true;
         sink.draining();
         for id in conn.streams.above(last) {

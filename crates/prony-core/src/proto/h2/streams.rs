@@ -181,6 +181,11 @@ impl Streams {
         self.places.iter().position(|s| s.id != 0 && s.request == request)
     }
 
+    /// Since when the stream at a place waits for a window; `None`: it does not.
+    pub(super) fn waits_since(&self, place: usize) -> Option<Nanos> {
+        Some(self.places[place].waits).filter(|&since| since != Nanos::MAX)
+    }
+
     /// The IDs above `last`, in order.
     pub(super) fn above(&self, last: u32) -> Vec<u32> {
         let mut ids: Vec<u32> = self.places.iter().map(|s| s.id).filter(|&id| id > last).collect();
