@@ -134,6 +134,14 @@ class LoadOptions(TypedDict, total=False):
     expect_length: int | str
     """Required length of every reply body, in bytes [default: any]"""
 
+    check: str | Sequence[str]
+    """Check every reply, apart from failures: 'json /ok = true', 'time < 200ms'
+
+    A failed check does not fail its request; the report counts the replies that pass. Checks
+    are of the status, a header, a JSON value, the length, the body or the response time
+    (docs/checks.md). 'NAME: ' in front names a check, for thresholds: --check 'fast: time <
+    200ms' --threshold 'check.fast > 99%'. This option can be repeated."""
+
     reuse: bool
     """Keep connections open between requests (the default)"""
 
@@ -1503,6 +1511,14 @@ class CapacityOptions(TypedDict, total=False):
     expect_length: int | str
     """Required length of every reply body, in bytes [default: any]"""
 
+    check: str | Sequence[str]
+    """Check every reply, apart from failures: 'json /ok = true', 'time < 200ms'
+
+    A failed check does not fail its request; the report counts the replies that pass. Checks
+    are of the status, a header, a JSON value, the length, the body or the response time
+    (docs/checks.md). 'NAME: ' in front names a check, for thresholds: --check 'fast: time <
+    200ms' --threshold 'check.fast > 99%'. This option can be repeated."""
+
     reuse: bool
     """Keep connections open between requests (the default)"""
 
@@ -2022,6 +2038,14 @@ class CompareOptions(TypedDict, total=False):
 
     expect_length: int | str
     """Required length of every reply body, in bytes [default: any]"""
+
+    check: str | Sequence[str]
+    """Check every reply, apart from failures: 'json /ok = true', 'time < 200ms'
+
+    A failed check does not fail its request; the report counts the replies that pass. Checks
+    are of the status, a header, a JSON value, the length, the body or the response time
+    (docs/checks.md). 'NAME: ' in front names a check, for thresholds: --check 'fast: time <
+    200ms' --threshold 'check.fast > 99%'. This option can be repeated."""
 
     reuse: bool
     """Keep connections open between requests (the default)"""

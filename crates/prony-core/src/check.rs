@@ -31,8 +31,10 @@ impl Plan {
         check_load(&self.load)?;
         self.check_clients()?;
         self.check_sessions()?;
+        self.check_groups()?;
         self.exchange.as_deref().map_or(Ok(()), |exchange| self.check_exchange(exchange))?;
         check_expect(&self.expect, self.highest_status())?;
+        self.check_checks()?;
         Script::new(self).map_err(|error| error.to_string())?;
         self.tls.as_deref().map_or(Ok(()), check_tls)?;
         self.check_stop()

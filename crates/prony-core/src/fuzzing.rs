@@ -1,10 +1,12 @@
 //! The bodies of the fuzz targets, and the tests that replay the committed corpora.
 
+mod checks;
 mod events;
 mod http2;
 mod streams;
 mod websocket;
 
+pub use checks::checks;
 pub use events::events;
 pub use http2::{hpack, huffman, serve};
 pub use streams::{grpc, streams};
@@ -555,6 +557,11 @@ mod tests {
     #[test]
     fn corpus_of_cookies() {
         replay("cookies", super::cookies);
+    }
+
+    #[test]
+    fn corpus_of_checks() {
+        replay("checks", super::checks);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! another format.
 
 mod broadcast;
+mod checks;
 mod named;
 mod offered;
 mod place;
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{layout, phases, words};
 use broadcast::Broadcast;
+use checks::{CheckRow, GroupRow};
 use named::Named;
 use offered::Offered;
 use place::place;
@@ -153,6 +155,10 @@ struct Section<'a> {
     streams: Option<Streams>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<Named<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    checks: Vec<CheckRow<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<GroupRow<'a>>,
     tally: &'a Tally,
 }
 
@@ -465,6 +471,8 @@ impl<'a> Section<'a> {
                 .zip(&tally.names)
                 .map(|(name, t)| Named::of(name, t, tally))
                 .collect(),
+            checks: checks::checks(plan, tally),
+            groups: checks::groups(plan, tally),
             tally,
         }
     }

@@ -55,6 +55,17 @@ pub(super) fn render(summary: &Summary) -> String {
     let ended = units::count(t.replies + t.failed);
     let failed = format!("{} of {ended}", units::count(t.failed));
     row("failed requests", Some(failed), Ok(String::new()));
+    for (check, t_check) in summary.plan.checks.list.iter().zip(&t.checks) {
+        let (share, interval) = text::share_of_check(t_check);
+        row(&format!("check {}", code(check.title())), Some(share), Ok(interval));
+    }
+    for (group, t_group) in summary.plan.groups.iter().zip(&t.groups) {
+        for (name, q) in [("p50", 0.5), ("p99", 0.99)] {
+            let value = t_group.duration.quantile(q).map(units::span);
+            let label = format!("group {} {name}", code(&group.name));
+            row(&label, value, Ok(String::new()));
+        }
+    }
     out
 }
 

@@ -4,8 +4,8 @@
 use std::mem;
 
 use prony_core::plan::{
-    CallSpec, Data, Exchange, Expect, Http2Spec, HttpVersion, Load, Pick, Placement, Plan,
-    Sessions, Shard, Stop, StreamPlan, Think, TlsSpec,
+    CallSpec, Check, Checks, Data, Exchange, Expect, Group, Http2Spec, HttpVersion, Load, Pick,
+    Placement, Plan, Sessions, Shard, Stop, StreamPlan, Think, TlsSpec,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
@@ -131,6 +131,8 @@ impl Draft {
             pick: self.pick.unwrap_or(plan.pick),
             sessions: targets.sessions,
             data: targets.data,
+            checks: targets.checks,
+            groups: targets.groups,
             names: targets.names,
             exchange: self.exchange,
             warmup: self.warmup.unwrap_or(plan.warmup),
@@ -202,6 +204,10 @@ pub struct Targets {
     pub sessions: Option<Sessions>,
     /// Tables and variables.
     pub data: Data,
+    /// The checks of replies.
+    pub checks: Checks,
+    /// The groups of steps of sessions.
+    pub groups: Vec<Group>,
 }
 
 impl Targets {
@@ -212,6 +218,16 @@ impl Targets {
             self.endpoints.len() - 1
         });
         index as u32
+    }
+
+    /// Adds checks of the replies to all requests.
+    pub fn check_all(&mut self, checks: &[Check]) {
+        let own = mem::replace(&mut self.checks, Checks::of_all(checks.to_vec()));
+        for call in self.calls.iter_mut().filter(|call| !call.checks.is_empty()) {
+            let old = call.checks.iter().map(|&index| own.list[index as usize].clone());
+            let new: Vec<u32> = old.map(|check| self.checks.intern(check)).collect();
+            call.checks = new.into_iter().filter(|&i| i >= self.checks.of_all).collect();
+        }
     }
 
     /// Redirects all connections. Endpoints that become equal share their connections.

@@ -10,7 +10,7 @@ use prony_core::schedule::RateChange;
 use prony_core::serve::{EventBehavior, Latency, ServerBehavior};
 use prony_core::summary::confidence::{Goal, GoalFigure, Until, Watch};
 use prony_core::summary::{CommandLine, Part, RunInfo, Sequential, Summary};
-use prony_core::threshold::{Figure, Scalar, Threshold, Timed};
+use prony_core::threshold::{Counted, Figure, Scalar, Threshold, Timed};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision};
 use prony_report::units;
@@ -259,6 +259,7 @@ pub fn check_thresholds(plan: &Plan) -> Result<(), Error> {
         if threshold.abort.is_some() && is_of_rate && plan.has_changing_rate() {
             return refused("the target rate changes during the run; remove ', abort'");
         }
+        check_part(plan, threshold)?;
         if threshold.figure.is_of_sessions() && plan.sessions.is_none() {
             return refused("the plan has no sessions");
         }
@@ -268,6 +269,36 @@ pub fn check_thresholds(plan: &Plan) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Checks that the plan has the check or group that a threshold names.
+fn check_part(plan: &Plan, threshold: &Threshold) -> Result<(), Error> {
+    let (what, names): (_, Vec<&str>) = if threshold.figure.is_of_group() {
+        ("group", plan.groups.iter().map(|group| group.name.as_str()).collect())
+    } else if threshold.figure.is_of_check() || threshold.figure == Figure::Count(Counted::Checks) {
+        let all = &plan.checks.list;
+        if threshold.part.is_none() && !all.is_empty() {
+            return Ok(());
+        }
+        ("check", all.iter().filter_map(|check| check.name.as_deref()).collect())
+    } else {
+        return Ok(());
+    };
+    let wanted = threshold.part.as_deref().unwrap_or_default();
+    if names.contains(&wanted) {
+        return Ok(());
+    }
+    let why = match (&names[..], what) {
+        ([], "check") if !plan.checks.is_empty() => {
+            "no check has a name; write it before the check, as in 'fast: time < 200ms'".to_owned()
+        }
+        ([], _) => format!("the plan has no {what}s"),
+        _ => {
+            let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+            format!("no {what} has the name '{wanted}'; there are {}", names.join(", "))
+        }
+    };
+    Err(Error::Argument(format!("threshold '{threshold}': {why}")))
 }
 
 /// Checks that the figures of these goals have intervals in a run of the plan.

@@ -97,7 +97,8 @@ impl<P: Carrier> Engine<P> {
         let kinds = plan.sessions.as_ref().map_or(0, |sessions| sessions.kinds.len());
         let mut recorder = Recorder::new(begin)
             .of(plan.sessions.is_some(), plan.names.len())
-            .of_session_kinds(kinds);
+            .of_session_kinds(kinds)
+            .of_groups(plan.groups.len());
         if let Some(end) = load_end {
             recorder.load_ended(end);
         }
@@ -169,7 +170,7 @@ impl<P: Carrier> Engine<P> {
     /// Let `director` decide the steps of the sessions. The plan must be
     /// [`directed`](crate::plan::Sessions::directed).
     pub fn direct(&mut self, director: Box<dyn Director>) {
-        self.dynamic = Some(Box::new(Dynamic::directed(&self.plan, director)));
+        self.dynamic = Dynamic::directed(&self.plan, director).map(Box::new);
     }
 
     /// Send the requests of `feed`. The plan must be of a log ([`Plan::is_logged`]).
@@ -214,6 +215,9 @@ impl<P: Carrier> Engine<P> {
         }
         let clients = self.load.client_tallies();
         self.recorder.clients(clients.into_iter());
+        if let Some((warm, main)) = self.dynamic.as_deref_mut().and_then(Dynamic::take_checks) {
+            self.recorder.checked(warm, main);
+        }
         let by_count = self.load.ended_by_count();
         self.recorder.finish(!by_count)
     }

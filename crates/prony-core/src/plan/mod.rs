@@ -1,10 +1,12 @@
 //! The plan of a run, already valid: the common form to which every front end compiles.
 
+mod checks;
 mod clients;
 mod control;
 mod excerpt;
 mod exchange;
 mod framing;
+mod groups;
 mod grpc;
 mod http2;
 mod messages;
@@ -31,6 +33,7 @@ use crate::units::{Nanos, Span};
 use crate::vars::{Extract, Table};
 
 pub use crate::secret::Secret;
+pub use checks::{Check, Checks, Condition, Order, Subject, TextTest};
 pub use clients::{Clients, Pace};
 pub use control::{
     Alternative, AtLimit, Control, Gate, Retry, RetryOn, Step, Switch, Until, steps,
@@ -38,6 +41,7 @@ pub use control::{
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
 pub(crate) use framing::check_version;
+pub use groups::{Group, GroupPart};
 pub use grpc::{GrpcCall, MessagePart, ScalarKind, Wire};
 pub use http2::Http2Spec;
 pub use messages::{MessageArrivals, MessagePlan, MessageReply};
@@ -67,6 +71,9 @@ pub struct Plan {
     /// The sessions; `None`: requests are independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Sessions>,
+    /// The groups of steps of sessions, in the order of their first use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
     /// Tables and variables for templates, besides the values that sessions extract.
     #[serde(default, skip_serializing_if = "Data::is_empty")]
     pub data: Data,
@@ -110,6 +117,9 @@ pub struct Plan {
     pub connect_timeout: Span,
     /// What counts as success.
     pub expect: Expect,
+    /// The checks of replies, which are counted apart from failures.
+    #[serde(default, skip_serializing_if = "Checks::is_empty")]
+    pub checks: Checks,
     /// The limits that the user sets for figures of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
@@ -197,6 +207,9 @@ pub struct CallSpec {
     /// The values to extract from a successful reply, for later requests of the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,
+    /// The checks of its replies besides those of all requests: indices into [`Plan::checks`].
+    #[serde(default, skip_serializing_if = "<[u32]>::is_empty")]
+    pub checks: Shared<u32>,
     /// The call as one of gRPC; `None`: it is a request of HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<Box<GrpcCall>>,
@@ -228,6 +241,15 @@ impl CallSpec {
     /// Whether any message of gRPC has variable parts.
     pub fn has_variable_messages(&self) -> bool {
         self.grpc.as_ref().is_some_and(|call| !call.messages.is_empty())
+    }
+
+    /// The text that the body of its reply must contain after decoding: the request asks for
+    /// encoded bodies.
+    pub(crate) fn encoded_text<'a>(&'a self, plan: &'a Plan) -> Option<&'a [u8]> {
+        let asks = |(name, _): &(String, String)| name.eq_ignore_ascii_case("Accept-Encoding");
+        let expect = self.expect.as_deref().unwrap_or(&plan.expect);
+        let text = expect.body.as_deref().filter(|_| !self.is_head())?;
+        self.headers.iter().any(asks).then_some(text)
     }
 
     /// Whether the method is HEAD, so that the reply has no body.
@@ -459,6 +481,7 @@ impl Plan {
             calls: calls.into(),
             pick: Pick::InTurn,
             sessions: None,
+            groups: Vec::new(),
             data: Data::default(),
             names: Vec::new(),
             exchange: None,
@@ -473,6 +496,7 @@ impl Plan {
             timeout_from_send: false,
             replace_lost: false,
             connect_timeout: Span::from_secs(5),
+            checks: Checks::default(),
             thresholds: Vec::new(),
             expect: Expect::default(),
             http: HttpVersion::Http11,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::broadcast::Broadcast;
+use super::checks::by_check;
 use super::connections::Connections;
+use super::groups::by_group;
 use super::hist::Hist;
 use super::in_streams::StreamMessages;
 use super::messages::Messages;
@@ -77,6 +79,8 @@ impl Tally {
             phases: optional(Phases::merge),
             sessions: optional(SessionTally::merge),
             names: by_name,
+            checks: by_check,
+            groups: by_group,
             kept: append,
             clients: append,
         });

@@ -4,9 +4,11 @@
 pub mod bins;
 mod broadcast;
 mod bytes;
+mod checks;
 mod clients;
 mod connections;
 mod finish;
+mod groups;
 pub mod hist;
 mod in_flight;
 mod in_streams;
@@ -35,8 +37,10 @@ use crate::fault::Fault;
 use crate::proto::{Reply, StreamCounts};
 use crate::units::{Nanos, Span};
 pub use broadcast::Broadcast;
+pub use checks::CheckTally;
 pub use clients::ClientTally;
 pub use connections::Connections;
+pub use groups::GroupTally;
 use hist::Hist;
 use in_flight::InFlightIntegral;
 pub use in_streams::{Reconnects, StreamBodies, StreamEnd, StreamMessages, StreamSizes};
@@ -237,6 +241,12 @@ pub struct Tally {
     /// Statistics for each request name of the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<NameTally>,
+    /// The results of each check of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckTally>,
+    /// The groups of steps of each name in the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupTally>,
     /// The timestamps of every success, in the order in which each worker's ended. Empty unless the
     /// engine was configured to keep them. Never saved.
     #[serde(skip)]
@@ -325,6 +335,8 @@ impl Tally {
             phases: None,
             sessions: None,
             names: Vec::new(),
+            checks: Vec::new(),
+            groups: Vec::new(),
             kept: Vec::new(),
             clients: Vec::new(),
         }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::Locals;
 use super::compile::Script;
 use super::cookies::{Jar, Origin};
+use super::decode::Coding;
 use crate::fault::Fault;
 use crate::units::Nanos;
 use crate::vars::{BODY_LIMIT, Body};
@@ -22,12 +23,21 @@ pub struct Capture {
     date: Option<Range<usize>>,
     body: Vec<u8>,
     too_long: bool,
+    /// The headers that checks look at: the index of the check, and whether one has matched.
+    noted: Vec<(u32, bool)>,
+    /// How the body is encoded, and not decoded yet.
+    codings: Vec<Coding>,
+    /// The body is not valid in its encoding.
+    is_malformed: bool,
 }
 
 impl Capture {
     /// Handle a header of the reply to `call`.
     pub fn header(&mut self, script: &Script, call: u32, name: &[u8], value: &[u8]) {
         let value = value.trim_ascii();
+        if script.wants_body(call) {
+            self.encoding(name, value);
+        }
         for (index, extractor) in script.extractors(call).iter().enumerate() {
             if let Some(part) = extractor.in_header(name, value)
                 && !self.found.iter().any(|(i, _)| *i == index)
@@ -51,6 +61,50 @@ impl Capture {
         } else {
             self.body.extend_from_slice(piece);
         }
+    }
+
+    /// A header of the reply that this check looks at has arrived, and matches its text or not.
+    pub(super) fn note(&mut self, check: u32, matches: bool) {
+        match self.noted.iter_mut().find(|(other, _)| *other == check) {
+            Some((_, before)) => *before |= matches,
+            None => self.noted.push((check, matches)),
+        }
+    }
+
+    /// Whether a header that this check looks at has matched; `None` if there is none.
+    pub(super) fn noted(&self, check: u32) -> Option<bool> {
+        self.noted.iter().find(|(other, _)| *other == check).map(|(_, matches)| *matches)
+    }
+
+    /// Handle a header that may say how the body is encoded.
+    pub(super) fn encoding(&mut self, name: &[u8], value: &[u8]) {
+        if name.eq_ignore_ascii_case(b"Content-Encoding") {
+            self.codings.clear();
+            Coding::parse(value, &mut self.codings);
+        }
+    }
+
+    /// Decode the body, if it is encoded and not decoded yet. Returns whether it can be searched.
+    pub(super) fn decode(&mut self) -> bool {
+        if self.body.is_empty() {
+            // As in a reply to HEAD.
+            self.codings.clear();
+        }
+        while let Some(coding) = self.codings.pop().filter(|_| !self.too_long) {
+            let mut plain = Vec::new();
+            if !coding.decode(&self.body, BODY_LIMIT, &mut plain) {
+                self.too_long |= plain.len() > BODY_LIMIT;
+                self.is_malformed = true;
+                plain.clear();
+            }
+            self.body = plain;
+        }
+        !self.too_long && !self.is_malformed
+    }
+
+    /// The body that is searched.
+    pub(super) fn searched(&self) -> &[u8] {
+        &self.body
     }
 
     /// Whether the reply set cookies.
@@ -78,6 +132,9 @@ impl Capture {
         locals: &mut Locals,
     ) -> Result<(), Fault> {
         let extractors = script.extractors(call);
+        if script.wants_body(call) {
+            self.decode();
+        }
         if self.too_long && extractors.iter().any(|e| !e.wants_headers()) {
             return Err(Fault::ExtractTooLong);
         }
@@ -113,6 +170,9 @@ impl Capture {
         self.body.clear();
         self.body.shrink_to(BODY_LIMIT / 16);
         self.too_long = false;
+        self.noted.clear();
+        self.codings.clear();
+        self.is_malformed = false;
     }
 
     fn keep(&mut self, value: &[u8]) -> Range<usize> {

@@ -420,7 +420,8 @@ fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
             .map_err(|what| error(Part::Extract(index), None, what.to_string()))?;
         extractors.push(extractor);
     }
-    call.headers = extractors.iter().any(Extractor::wants_headers);
+    // How a body is encoded is in a header.
+    call.headers = !extractors.is_empty();
     call.body = extractors.iter().any(|e| !e.wants_headers());
     call.extractors = extractors.into();
     Ok(call)

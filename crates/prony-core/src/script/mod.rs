@@ -6,8 +6,10 @@
 //! the numbers of session and request, so a plan sends the same bytes on any number of threads.
 
 mod capture;
+mod checks;
 mod compile;
 mod cookies;
+mod decode;
 mod filled;
 mod flow;
 mod messages;
@@ -18,6 +20,7 @@ pub use crate::vars::{
     Table, TableError, Template, TemplateError, Unsent, is_name,
 };
 pub use capture::Capture;
+pub use checks::{Checker, Figures};
 pub use compile::{Part, Script, ScriptError};
 pub use cookies::{Jar, Origin};
 pub use filled::Filled;

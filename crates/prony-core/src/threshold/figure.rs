@@ -60,6 +60,8 @@ pub enum Timed {
     Failed,
     /// From the intended start of a session to its last reply.
     Session,
+    /// From the intended start of a group of steps to its last reply.
+    Group,
 }
 
 /// A statistic of durations.
@@ -100,6 +102,14 @@ pub enum Counted {
     SessionsFailed,
     /// Replies of a language model that keep all limits; as a share, of the requests that ended.
     Good,
+    /// Replies that pass one check; as a share, of those that it looked at.
+    Check,
+    /// The same for all checks together.
+    Checks,
+    /// Completed groups of one name; as a share, of those that ended.
+    GroupsCompleted,
+    /// Failed groups of one name; as a share, of those that ended.
+    GroupsFailed,
 }
 
 /// A figure that is one number, and no share.
@@ -185,7 +195,7 @@ pub enum Unit {
     Share,
 }
 
-const TIMED: [(&str, Timed); 26] = [
+const TIMED: [(&str, Timed); 27] = [
     ("response", Timed::Response),
     ("service", Timed::Service),
     ("first-byte", Timed::FirstByte),
@@ -212,6 +222,7 @@ const TIMED: [(&str, Timed); 26] = [
     ("handshake", Timed::Handshake),
     ("failed", Timed::Failed),
     ("session", Timed::Session),
+    ("group", Timed::Group),
 ];
 
 const STATISTICS: [(&str, Statistic); 4] = [
@@ -221,7 +232,7 @@ const STATISTICS: [(&str, Statistic); 4] = [
     ("max", Statistic::Max),
 ];
 
-const COUNTED: [(&str, Counted); 7] = [
+const COUNTED: [(&str, Counted); 11] = [
     ("errors", Counted::Errors),
     ("timeouts", Counted::Timeouts),
     ("unfinished", Counted::Unfinished),
@@ -229,6 +240,10 @@ const COUNTED: [(&str, Counted); 7] = [
     ("session.completed", Counted::SessionsCompleted),
     ("session.failed", Counted::SessionsFailed),
     ("good", Counted::Good),
+    ("check", Counted::Check),
+    ("checks", Counted::Checks),
+    ("group.completed", Counted::GroupsCompleted),
+    ("group.failed", Counted::GroupsFailed),
 ];
 
 const SCALARS: [(&str, Scalar); 26] = [
@@ -338,6 +353,20 @@ impl Figure {
             Self::Time(Timed::Session, _)
                 | Self::Count(Counted::SessionsCompleted | Counted::SessionsFailed)
                 | Self::Scalar(Scalar::SessionRate)
+        )
+    }
+
+    /// Whether it is a figure of one check.
+    pub fn is_of_check(self) -> bool {
+        self == Self::Count(Counted::Check)
+    }
+
+    /// Whether it is a figure of the groups of one name.
+    pub fn is_of_group(self) -> bool {
+        matches!(
+            self,
+            Self::Time(Timed::Group, _)
+                | Self::Count(Counted::GroupsCompleted | Counted::GroupsFailed)
         )
     }
 

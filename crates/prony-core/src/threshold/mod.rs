@@ -2,6 +2,7 @@
 //! `summary::threshold` decides them.
 
 mod figure;
+mod part;
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,6 +34,8 @@ pub enum Relation {
 pub struct Threshold {
     /// The name of the requests that it is about; `None`: all.
     pub request: Option<String>,
+    /// The name of the check or group that it is about.
+    pub part: Option<String>,
     /// The figure.
     pub figure: Figure,
     /// Its relation to the limit.
@@ -92,7 +95,7 @@ impl FromStr for Threshold {
         if name.is_empty() || limit.is_empty() || request.is_some_and(str::is_empty) {
             return Err(FORM.into());
         }
-        let figure = Figure::parse(name)?;
+        let (figure, part) = part::parse(name)?;
         if request.is_some() && !figure.is_of_requests() {
             return Err(format!(
                 "'{name}' is a figure of the whole run; one of named requests is p99, mean, \
@@ -110,7 +113,8 @@ impl FromStr for Threshold {
             ));
         }
         let request = request.map(str::to_owned);
-        Ok(Self { request, figure, relation, unit, limit: value, abort, text: limit.to_owned() })
+        let text = limit.to_owned();
+        Ok(Self { request, part, figure, relation, unit, limit: value, abort, text })
     }
 }
 
@@ -192,7 +196,8 @@ impl fmt::Display for Threshold {
             write!(f, "{request}: ")?;
         }
         let relation = RELATIONS.iter().rfind(|(_, r)| *r == self.relation);
-        write!(f, "{} {} {}", self.figure, relation.map_or("", |(sign, _)| sign), self.text)?;
+        let figure = part::shown(self.figure, self.part.as_deref());
+        write!(f, "{figure} {} {}", relation.map_or("", |(sign, _)| sign), self.text)?;
         match self.abort {
             None => Ok(()),
             Some(Span::ZERO) => f.write_str(", abort"),
@@ -236,6 +241,11 @@ mod tests {
             ("session.completed > 99%", "session.completed > 99%"),
             ("throughput >= 10MB/s", "throughput >= 10MB/s"),
             ("concurrency < 2.5", "concurrency < 2.5"),
+            ("checks>99%", "checks > 99%"),
+            ("check.logged in >= 99.9%", "check.logged in >= 99.9%"),
+            ("group.check out.p99.9<2s", "group.check out.p99.9 < 2s"),
+            ("group.a.b.mean < 2s", "group.a.b.mean < 2s"),
+            ("group.buy.failed < 1%", "group.buy.failed < 1%"),
             ("errors < 5%,abort", "errors < 5%, abort"),
             ("p99 < 1s, abort  after 10s", "p99 < 1s, abort after 10s"),
         ] {
@@ -274,6 +284,18 @@ mod tests {
                 "max < 1s, abort",
                 "max cannot end a load early; rate, errors, and percentiles and mean of the \
                  response and service time of all requests can",
+            ),
+            ("check > 99%", "'check' lacks the name of its check; write check.NAME"),
+            ("check. > 99%", "'check.' lacks the name of its check; write check.NAME"),
+            (
+                "group.p99 < 3s",
+                "'group.p99' lacks the name of its group; write group.NAME.p99, group.NAME.failed \
+                 or group.NAME.completed",
+            ),
+            (
+                "group.buy.p101 < 3s",
+                "'group.buy.p101' lacks the name of its group; write group.NAME.p99, \
+                 group.NAME.failed or group.NAME.completed",
             ),
             ("errrs < 3", "there is no figure 'errrs'; did you mean 'errors'?"),
             ("rate > 1k..2k@3s", "the limit of rate: '1k..2k@3s' is no single rate; write 9.9k/s"),

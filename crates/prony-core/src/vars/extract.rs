@@ -155,9 +155,14 @@ impl<'a> Body<'a> {
         Self { bytes, json: None }
     }
 
-    fn json(&mut self, pointer: &str, out: &mut Vec<u8>) -> bool {
+    /// The value at a JSON pointer.
+    pub(crate) fn value(&mut self, pointer: &str) -> Option<&Value> {
         let json = self.json.get_or_insert_with(|| serde_json::from_slice(self.bytes).ok());
-        match json.as_ref().and_then(|json| json.pointer(pointer)) {
+        json.as_ref().and_then(|json| json.pointer(pointer))
+    }
+
+    fn json(&mut self, pointer: &str, out: &mut Vec<u8>) -> bool {
+        match self.value(pointer) {
             None | Some(Value::Null) => return false,
             Some(Value::String(text)) => out.extend_from_slice(text.as_bytes()),
             Some(other) => out.extend_from_slice(other.to_string().as_bytes()),
@@ -166,7 +171,16 @@ impl<'a> Body<'a> {
     }
 }
 
-pub(super) fn expression(text: &str) -> Result<Regex, ExtractError> {
+/// Check that this is a regular expression.
+///
+/// # Errors
+/// The reason why not.
+pub(crate) fn check_expression(text: &str) -> Result<(), String> {
+    expression(text).map(drop).map_err(|error| error.to_string())
+}
+
+/// A compiled expression for bytes that need not be UTF-8.
+pub(crate) fn expression(text: &str) -> Result<Regex, ExtractError> {
     // A body need not be UTF-8.
     let config = Regex::config().utf8_empty(false);
     let syntax = syntax::Config::new().utf8(false);

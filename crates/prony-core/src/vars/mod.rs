@@ -10,7 +10,7 @@ mod table;
 pub(crate) mod template;
 
 pub use extract::{BODY_LIMIT, Extract, ExtractError, Place};
-pub(crate) use extract::{Body, Extractor};
+pub(crate) use extract::{Body, Extractor, check_expression, expression};
 pub use table::{PickRow, Table, TableError};
 pub use template::{BUILT_IN, Moment, Scope, Template, TemplateError};
 

@@ -2,6 +2,7 @@
 //! reader's preference, with a table for every plot.
 
 mod capacity;
+mod checks;
 mod compare;
 mod comparison;
 mod figures;

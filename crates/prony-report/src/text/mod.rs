@@ -1,5 +1,6 @@
 //! The text report: one screen, without lines that would show only zeros.
 
+mod checks;
 mod exchange;
 mod histogram;
 mod hosts;
@@ -23,6 +24,7 @@ use prony_core::summary::{Outcome, Sctp, SctpStack, Summary, Verdict};
 use prony_core::units::Span;
 
 use super::{Style, redact, units, words};
+pub(crate) use checks::{CHECKS, share as share_of_check};
 pub(super) use page::shortened;
 use page::{Ink, Page};
 pub(crate) use session_kinds::session_kinds;
@@ -155,6 +157,8 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     phases::write(page, summary);
     page.uncounted(|page| session_kinds::write(page, summary, detail.stages));
     page.uncounted(|page| named::write(page, summary, detail.stages));
+    page.uncounted(|page| checks::write_groups(page, summary, detail.stages));
+    page.uncounted(|page| checks::write_checks(page, summary, detail.stages));
     page.uncounted(|page| replay::write(page, summary, detail.stages));
     errors(page, summary, detail);
     if let Some(hint) = exchange::hint(summary) {

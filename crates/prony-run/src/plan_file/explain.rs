@@ -12,6 +12,7 @@ use prony_core::schedule::Arrivals;
 use prony_core::target::{Endpoint, Url, UrlKind};
 use prony_core::units::Span;
 
+use super::checks;
 use super::control;
 use super::dynamic;
 use super::grpc;
@@ -193,6 +194,9 @@ impl<'p> Writer<'p> {
         for (key, value) in expectations(&plan.expect) {
             line(out, key, value);
         }
+        if let Some(checks) = checks::of_all(plan) {
+            line(out, "checks", checks);
+        }
         if !plan.thresholds.is_empty() {
             let each: Vec<String> =
                 plan.thresholds.iter().map(|t| quoted(&t.to_string())).collect();
@@ -234,12 +238,19 @@ impl<'p> Writer<'p> {
         if by_number {
             self.list(out);
         }
-        for kind in &sessions.kinds {
-            self.session(kind, &calls, by_number, out);
+        for (number, kind) in (0..).zip(&sessions.kinds) {
+            self.session(number, kind, &calls, by_number, out);
         }
     }
 
-    fn session(&self, kind: &SessionKind, calls: &[String], by_number: bool, out: &mut String) {
+    fn session(
+        &self,
+        number: u32,
+        kind: &SessionKind,
+        calls: &[String],
+        by_number: bool,
+        out: &mut String,
+    ) {
         out.push_str("\n[[session]]\n");
         if !kind.name.is_empty() {
             line(out, "name", quoted(&kind.name));
@@ -250,9 +261,8 @@ impl<'p> Writer<'p> {
         out.push_str("request = [\n");
         // A checked plan has only switches that fit.
         let steps = steps(&kind.bursts).unwrap_or_default();
-        for text in control::steps(&steps, &|index| step(&kind.bursts[index], calls, by_number)) {
-            let _ = writeln!(out, "  {text},");
-        }
+        let texts = control::steps(&steps, &|index| step(&kind.bursts[index], calls, by_number));
+        out.push_str(&checks::grouped(self.plan, number, &steps, &texts));
         out.push_str("]\n");
     }
 
@@ -311,6 +321,10 @@ impl<'p> Writer<'p> {
         }
         if !call.extract.is_empty() {
             add("extract", dynamic::extracts(&call.extract));
+        }
+        if !call.checks.is_empty() {
+            let list = &self.plan.checks.list;
+            add("checks", checks::list(call.checks.iter().map(|&check| &list[check as usize])));
         }
         if call.template != dynamic::looks_like_template(call) {
             add("templates", call.template.to_string());

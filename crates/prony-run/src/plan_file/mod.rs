@@ -3,6 +3,7 @@
 //! Reading a file reports all its errors with their positions. docs/plan-files.md describes all
 //! keys.
 
+mod checks;
 mod control;
 mod dynamic;
 mod explain;
@@ -20,7 +21,7 @@ mod words;
 
 use std::path::Path;
 
-use prony_core::plan::{Calls, Plan, Sessions, Think};
+use prony_core::plan::{Calls, Checks, Plan, Sessions, Think};
 use prony_core::target::Url;
 use prony_io::Options;
 use toml::Spanned;
@@ -38,7 +39,7 @@ pub use explain::explain;
 pub use request::Common;
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 33] = [
+const OF_PLANS: [&str; 34] = [
     "url",
     "endpoints",
     "host",
@@ -63,6 +64,7 @@ const OF_PLANS: [&str; 33] = [
     "expect",
     "expect-body",
     "expect-length",
+    "checks",
     "seed",
     "shard",
     "thresholds",
@@ -220,6 +222,9 @@ impl<'a> Requests<'a> {
             calls: Calls::default(),
             places: Vec::new(),
             names: Names::default(),
+            checks: Checks::default(),
+            groups: Vec::new(),
+            kind: 0,
             is_grpc: false,
             is_http: false,
             is_websocket: false,
@@ -235,6 +240,8 @@ impl<'a> Requests<'a> {
                 calls: self.calls.into_vec(),
                 names: self.names.into_vec(),
                 sessions: Some(sessions),
+                checks: self.checks,
+                groups: self.groups,
                 ..Targets::default()
             }),
             _ => Err(self.problems.into_sentences()),
@@ -252,6 +259,7 @@ impl<'a> Requests<'a> {
 
     fn plan(&mut self, top: &mut Section<'a>, around: &Environment) -> Option<Planned> {
         self.common(top);
+        self.checks_of_all(top);
         let listed = self.list(top);
         let has_sessions = top.has("session");
         let sessions = self.sessions(top);
@@ -282,6 +290,8 @@ impl<'a> Requests<'a> {
             names: std::mem::take(&mut self.names).into_vec(),
             sessions,
             data,
+            checks: std::mem::take(&mut self.checks),
+            groups: std::mem::take(&mut self.groups),
         };
         dynamic::read_environment(&mut draft.targets);
         let mut planned = draft.plan(around);

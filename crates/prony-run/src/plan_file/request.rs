@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, Calls, Expect, LoggedRequest, Retry, Secret, Shared};
+use prony_core::plan::{
+    CallSpec, Calls, Checks, Expect, Group, LoggedRequest, Retry, Secret, Shared,
+};
 use prony_core::secret::quoted_url;
 use prony_core::target::{self, Endpoint, Url, UrlKind};
 use toml::de::{DeTable, DeValue};
@@ -51,6 +53,10 @@ pub(super) struct Requests<'a> {
     /// The known positions of the requests in the file.
     pub(super) places: Vec<usize>,
     pub(super) names: Names,
+    pub(super) checks: Checks,
+    pub(super) groups: Vec<Group>,
+    /// The number of the kind of session that is read.
+    pub(super) kind: u32,
     /// Whether a URL is one of gRPC.
     pub(super) is_grpc: bool,
     /// Whether a URL is one of HTTP.
@@ -161,12 +167,14 @@ impl<'a> Requests<'a> {
         let host = section.take("host").and_then(|item| self.host(item));
         let expect = self.expect(section);
         let extract = self.extracts(section);
+        let checks = self.checks(section);
         let grpc = self.grpc_call(section);
         let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
         let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a string"));
         let goal = self.goal(section)?;
         let mut call = self.finish(goal, method.into(), headers, body);
         call.extract = extract;
+        call.checks = checks.into();
         call.grpc = grpc;
         call.bare = bare.unwrap_or(self.common.bare);
         call.authority = host.map_or(call.authority, Into::into);

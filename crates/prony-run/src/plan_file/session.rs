@@ -77,7 +77,11 @@ impl<'a> Requests<'a> {
             self.problems.add(item.at, "there is no session in the list");
         }
         // Read all of them, to report all errors.
-        let kinds: Vec<_> = kinds.into_iter().map(|kind| self.kind(kind, think)).collect();
+        let kinds = (0..).zip(kinds).map(|(number, kind)| {
+            self.kind = number;
+            self.kind(kind, think)
+        });
+        let kinds: Vec<_> = kinds.collect();
         kinds.into_iter().collect()
     }
 
@@ -103,8 +107,30 @@ impl<'a> Requests<'a> {
         if steps.is_empty() {
             problems.add(item.at, "the session has no request");
         }
-        let bursts = self.steps(steps, think, 0)?;
+        let (mut bursts, mut is_valid) = (Vec::new(), true);
+        for step in steps {
+            let read = self.grouped(step, think, bursts.len());
+            is_valid &= read.is_some();
+            bursts.extend(read.into_iter().flatten());
+        }
+        if !is_valid {
+            return None;
+        }
         Some(SessionKind { name: name.unwrap_or_default().to_owned(), weight, bursts })
+    }
+
+    /// Reads one step, or a group of them. `first` is the number of the first in its session.
+    fn grouped(&mut self, item: Item<'a>, think: Think, first: usize) -> Option<Vec<Burst>> {
+        if let DeValue::Table(table) = item.value
+            && table.contains_key("group")
+        {
+            let mut section = Section::new("a group", item.at, table);
+            let name = section.take("group")?;
+            let bursts = self.group(&mut section, name, think, first);
+            section.finish(&mut self.problems);
+            return bursts;
+        }
+        self.step(item, think, 0)
     }
 
     /// Reads steps, in switches of this depth. All of them are read, to report all errors.
@@ -119,7 +145,12 @@ impl<'a> Requests<'a> {
     }
 
     /// Reads one request, burst or switch, with the think time after it.
-    fn step(&mut self, item: Item<'a>, think: Think, depth: usize) -> Option<Vec<Burst>> {
+    pub(super) fn step(
+        &mut self,
+        item: Item<'a>,
+        think: Think,
+        depth: usize,
+    ) -> Option<Vec<Burst>> {
         let calls = match item.value {
             DeValue::Table(table) if table.contains_key("switch") => {
                 return self.switch(item, table, think, depth);

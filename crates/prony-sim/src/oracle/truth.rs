@@ -285,6 +285,11 @@ fn sessions_conserve(t: &Tally) -> Vec<String> {
         same("lengths", s.lengths.values().sum(), s.completed + s.failed);
         same("sessions per second", s.per_second.values().sum(), s.completed);
     }
+    for group in &t.groups {
+        same("groups", group.started, group.completed + group.failed + group.unfinished);
+        same("durations", group.duration.count(), group.completed);
+        same("durations without pauses", group.without_pauses.count(), group.completed);
+    }
     if !t.names.is_empty() {
         let sum = |of: fn(&NameTally) -> u64| t.names.iter().map(of).sum::<u64>();
         same("started by name", sum(|n| n.started), t.started);

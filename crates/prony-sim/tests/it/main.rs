@@ -3,6 +3,7 @@
 mod arrivals;
 mod bottlenecks;
 mod broadcast;
+mod checks;
 mod closing_servers;
 mod comparisons;
 mod confidence;

@@ -7,9 +7,9 @@ use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    Broadcast, ClientTally, Connections, Finished, KindTally, Messages, NameTally, Phases, Pings,
-    Reconnects, SessionTally, StepTally, StreamBodies, StreamMessages, StreamSizes, Tally, Times,
-    TlsTally, TokenTally,
+    Broadcast, CheckTally, ClientTally, Connections, Finished, GroupTally, KindTally, Messages,
+    NameTally, Phases, Pings, Reconnects, SessionTally, StepTally, StreamBodies, StreamMessages,
+    StreamSizes, Tally, Times, TlsTally, TokenTally,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Share};
@@ -19,6 +19,7 @@ use prony_sim::rng::Rng;
 use prony_sim::world::{Card, Kernel, Setup};
 use prony_sim::{Outcome, load};
 
+use crate::checks::random_checks;
 use crate::exchange::{exchange_plan, responder};
 use crate::faults::{random_plan, random_server, random_sessions, random_setup};
 use crate::messages::{grpc, schedule, with_messages};
@@ -70,7 +71,8 @@ fn note(seen: &mut Seen, t: &Tally) {
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
         service_series, stream_series, connections, tls, http2, messages, stream_messages,
-        broadcast, pings, tokens, without_meter, phases, sessions, names, kept, clients,
+        broadcast, pings, tokens, without_meter, phases, sessions, names, checks, groups, kept,
+        clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
@@ -115,6 +117,21 @@ fn note(seen: &mut Seen, t: &Tally) {
     }
     for name in &t.names {
         note!(seen, NameTally, name, { started, replies, failed, response, service, statuses });
+    }
+    note_parts(seen, t);
+}
+
+/// The same for checks of replies and groups of steps.
+fn note_parts(seen: &mut Seen, t: &Tally) {
+    for check in &t.checks {
+        note!(seen, CheckTally, check, {
+            passed, failed, unreadable, passed_by_second, failed_by_second,
+        });
+    }
+    for group in &t.groups {
+        note!(seen, GroupTally, group, {
+            started, completed, failed, unfinished, duration, without_pauses,
+        });
     }
 }
 
@@ -253,11 +270,12 @@ fn streams(seen: &mut Seen) {
 }
 
 /// No plan has independent clients, none of the handshakes fails, and the servers send no unknown
-/// frames and no abrupt GOAWAY, complete every event, continue streams where they broke off, and
-/// end replies of a model by stop or length with some output; the other counts need a network that
-/// loses and duplicates datagrams.
-const ELSEWHERE: [&str; 26] = [
+/// frames, no abrupt GOAWAY and no long bodies, complete every event, continue streams where they
+/// broke off, and end replies of a model by stop or length with some output; the other counts need
+/// a network that loses and duplicates datagrams.
+const ELSEWHERE: [&str; 27] = [
     "Broadcast.unstamped",
+    "CheckTally.unreadable",
     "TokenTally.empty",
     "Finished.tool",
     "Finished.filter",
@@ -294,6 +312,9 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
         let mut plan = random_plan(&mut rng);
         if seed % 2 == 1 {
             random_sessions(&mut rng, &mut plan);
+        }
+        if seed % 3 == 1 {
+            random_checks(&mut Rng::new(seed, 95), &mut plan);
         }
         let mut setup = random_setup(&mut rng, seed);
         (setup.keep_requests, setup.keep_service) =
@@ -450,6 +471,7 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
             goaway_texts: BTreeMap::from([(format!("{n}"), "max_age".into())]),
             ..StreamCounts::default()
         }));
+        t.checks = vec![CheckTally { unreadable: n, ..CheckTally::default() }];
         t.messages = Some(Box::new(Messages {
             reordered: n,
             duplicates: n + 1,
@@ -479,6 +501,7 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
     let expected = (7, 25_000, Some(Span(4_000)));
     assert_eq!([&all.times.stream_wait, &all.times.flow_wait].map(waits), [expected; 2]);
     assert_messages(&all);
+    assert_eq!(all.checks.iter().map(|check| check.unreadable).collect::<Vec<_>>(), [7]);
     let reasons = all.tls.expect("TLS").reasons;
     let reasons: Vec<_> = reasons.iter().map(|(reason, &n)| (reason.as_str(), n)).collect();
     assert_eq!(reasons, [("another", 7), ("reason 3", 3), ("reason 4", 4)]);

@@ -1,6 +1,7 @@
 //! The command line options. [`plan`] turns parsed options into a plan.
 
 pub mod capacity;
+pub mod checks;
 pub mod compare;
 pub mod exec_options;
 pub mod grpc;
@@ -45,6 +46,7 @@ use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 
 use capacity::CapacityArgs;
+use checks::CheckArgs;
 use compare::CompareArgs;
 pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
@@ -423,6 +425,9 @@ pub struct LoadArgs {
     /// Required length of every reply body, in bytes [default: any]
     #[arg(long, value_name = "N", help_heading = REQUEST, value_parser = values::count)]
     pub expect_length: Option<u64>,
+    /// The options of checks.
+    #[command(flatten)]
+    pub checks: CheckArgs,
 
     /// Keep connections open between requests (the default)
     #[arg(long, help_heading = CONNECTION, overrides_with = "no_reuse")]

@@ -27,7 +27,8 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     let version = args.grpc.version(args.grpc.is_asked(&args.urls), args.http2.version(args.http));
     check_conflicts(args, &headers, version)?;
     let trace = args.llm.trace()?;
-    let targets = targets(args, &headers)?;
+    let mut targets = targets(args, &headers)?;
+    targets.check_all(&args.checks.check);
     let instead = instead(args)?;
     let secured = tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
     let mut load = load(args)?;

@@ -113,6 +113,7 @@ fn plans() {
         "http://h/ --http2-prior-knowledge",
         "http://h/ --expect 2xx,404 --expect-body ok --expect-length 2k",
         "http://h/ --timeout 1s --connect-timeout 250ms",
+        "http://h/ --check status=2xx --check fast:time<1s",
         // Several urls.
         "http://h/a http://h/b http://[::1]:81/ --pick random",
         // Other places.
@@ -207,6 +208,14 @@ fn rejects_what_websocket_cannot_do() {
     ];
     let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
     check(&lines, sentence, expect_file!["tests/refused_websocket.txt"]);
+}
+
+#[test]
+fn rejects_invalid_checks() {
+    let lines =
+        ["http://h/ --check statuz", "http://h/ --check time<3", "ws://h/ --check status=101"];
+    let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
+    check(&lines, sentence, expect_file!["tests/refused_checks.txt"]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod beside;
 mod broadcast;
 mod build_server;
 mod capacity;
+mod checks;
 #[path = "../shared/closer.rs"]
 mod closer;
 mod closers;

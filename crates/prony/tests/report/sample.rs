@@ -3,11 +3,13 @@
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    Burst, CallSpec, Exchange, Expect, Framing, HttpVersion, Load, Message, Pick, Plan, Resume,
-    SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
+    Burst, CallSpec, Check, Checks, Exchange, Expect, Framing, Group, GroupPart, HttpVersion, Load,
+    Message, Pick, Plan, Resume, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::{Anomaly, Reply};
-use prony_core::record::{KernelTimes, MissingTime, Recorder, SessionEnd, Stamps, Tally, TlsTally};
+use prony_core::record::{
+    CheckTally, GroupTally, KernelTimes, MissingTime, Recorder, SessionEnd, Stamps, Tally, TlsTally,
+};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::summary::{
     CpuPressure, LocalTarget, RunInfo, SchedDelay, Sctp, SelfTested, Stalls, StampClock, Summary,
@@ -174,7 +176,35 @@ pub(crate) fn sessions() -> Summary {
         ..plan
     };
     let run = RunInfo { driver: "simulation".into(), ..RunInfo::default() };
-    audited(Summary::from_parts(plan, run, vec![(warmup, main, WorkerStats::default())]))
+    let mut summary = Summary::from_parts(plan, run, vec![(warmup, main, WorkerStats::default())]);
+    add_checks(&mut summary);
+    audited(summary)
+}
+
+/// Two checks, one of them of one request, and a group.
+fn add_checks(summary: &mut Summary) {
+    let check = |text: &str| text.parse::<Check>().expect(text);
+    let plan = &mut summary.plan;
+    plan.checks = Checks::of_all(vec![check("status = 200")]);
+    let own = plan.checks.intern(check("has items: json /items/0/id > 0"));
+    plan.calls[1].checks = vec![own].into();
+    plan.groups = vec![Group {
+        name: "look and buy".into(),
+        parts: vec![GroupPart { kind: 0, first: 0, bursts: 2 }],
+    }];
+    let tally = |passed, failed, unreadable| CheckTally {
+        passed,
+        failed,
+        unreadable,
+        passed_by_second: [(0, passed)].into(),
+        failed_by_second: [(0, failed)].into(),
+    };
+    summary.main.checks = vec![tally(70, 10, 0), tally(39, 1, 1)];
+    let mut group = GroupTally { started: 40, completed: 35, failed: 4, ..GroupTally::default() };
+    group.unfinished = 1;
+    group.duration.record_n(Span(15 * MS), 35);
+    group.without_pauses.record_n(Span(4 * MS), 35);
+    summary.main.groups = vec![group];
 }
 
 /// Everything that a report can contain: each fault, many statuses, every reason for a limited

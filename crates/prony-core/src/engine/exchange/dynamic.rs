@@ -2,6 +2,7 @@
 //! steps.
 
 use super::Exchange;
+use super::checked::Checked;
 use super::directed::Directed;
 use super::logged::Paths;
 use super::resumed::Resumed;
@@ -10,6 +11,7 @@ use crate::director::{Director, Step};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::Reply;
+use crate::record::CheckTally;
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId};
 
@@ -24,6 +26,8 @@ pub(in crate::engine) enum Dynamic {
     Logged(Box<Paths>),
     /// Streams are opened again.
     Resumed(Box<Resumed>),
+    /// Replies are checked, whatever else is decided.
+    Checked(Box<Checked>),
 }
 
 impl Dynamic {
@@ -32,27 +36,34 @@ impl Dynamic {
     /// # Panics
     /// When the plan is not valid.
     pub(in crate::engine) fn new(plan: &Plan) -> Option<Self> {
-        let usual = match plan.is_logged() {
+        let inner = match plan.is_logged() {
             true => Some(Self::Logged(Box::default())),
             false => Scripted::new(plan).map(|scripted| Self::Scripted(Box::new(scripted))),
         };
-        Self::of_streams(plan, usual)
+        Self::around(plan, inner)
     }
 
-    /// A director decides the steps of all sessions.
-    pub(in crate::engine) fn directed(plan: &Plan, director: Box<dyn Director>) -> Self {
-        let directed = || Self::Directed(Box::new(Directed::new(director)));
-        match reconnects(plan) {
-            true => Self::Resumed(Box::new(Resumed::new(Some(directed())))),
-            false => directed(),
-        }
+    /// A director decides the steps of all sessions of the plan.
+    pub(in crate::engine) fn directed(plan: &Plan, director: Box<dyn Director>) -> Option<Self> {
+        Self::around(plan, Some(Self::Directed(Box::new(Directed::new(director)))))
     }
 
-    /// The same as `usual`, but for the streams that are opened again.
-    fn of_streams(plan: &Plan, usual: Option<Self>) -> Option<Self> {
+    /// The same as `inner`, with the checks of replies and the streams that are opened again.
+    fn around(plan: &Plan, inner: Option<Self>) -> Option<Self> {
+        let usual = Checked::around(plan, inner);
         match reconnects(plan) {
             true => Some(Self::Resumed(Box::new(Resumed::new(usual)))),
             false => usual,
+        }
+    }
+
+    /// The results of the checks of replies, if the plan has any: those of the warm-up, and of the
+    /// measurement.
+    pub(in crate::engine) fn take_checks(&mut self) -> Option<(Vec<CheckTally>, Vec<CheckTally>)> {
+        match self {
+            Self::Checked(checked) => Some(checked.take()),
+            Self::Resumed(resumed) => resumed.usual.as_mut()?.take_checks(),
+            Self::Scripted(_) | Self::Directed(_) | Self::Logged(_) => None,
         }
     }
 
@@ -63,17 +74,28 @@ impl Dynamic {
         }
     }
 
+    /// What decides, inside of what reads along.
     fn usual(&self) -> Option<&Self> {
         match self {
-            Self::Resumed(resumed) => resumed.usual.as_ref(),
+            Self::Resumed(resumed) => resumed.usual.as_ref()?.usual(),
+            Self::Checked(checked) => checked.inner.as_ref()?.usual(),
             usual => Some(usual),
         }
     }
 
     fn usual_mut(&mut self) -> Option<&mut Self> {
         match self {
-            Self::Resumed(resumed) => resumed.usual.as_mut(),
+            Self::Resumed(resumed) => resumed.usual.as_mut()?.usual_mut(),
+            Self::Checked(checked) => checked.inner.as_mut()?.usual_mut(),
             usual => Some(usual),
+        }
+    }
+
+    /// What reads replies: the checks, or what decides.
+    fn reader(&mut self) -> Option<&mut Self> {
+        match self {
+            Self::Resumed(resumed) => resumed.usual.as_mut(),
+            reader => Some(reader),
         }
     }
 
@@ -138,6 +160,7 @@ impl Dynamic {
         match self {
             Self::Scripted(scripted) => scripted.fills(call),
             Self::Directed(_) | Self::Logged(_) | Self::Resumed(_) => true,
+            Self::Checked(checked) => checked.inner.as_ref().is_some_and(|inner| inner.fills(call)),
         }
     }
 
@@ -153,6 +176,10 @@ impl Dynamic {
             Self::Directed(directed) => Ok(directed.fill(exchange)),
             Self::Logged(paths) => Ok(paths.fill(id)),
             Self::Resumed(resumed) => resumed.fill(id, exchange, now),
+            Self::Checked(checked) => match &mut checked.inner {
+                Some(inner) => inner.fill(id, exchange, now),
+                None => unreachable!("without it, no call is filled in"),
+            },
         }
     }
 
@@ -166,6 +193,7 @@ impl Dynamic {
             Self::Resumed(resumed) => {
                 resumed.usual.as_ref().is_some_and(|usual| usual.wants_headers(call))
             }
+            Self::Checked(checked) => checked.wants_headers(call),
         }
     }
 
@@ -179,23 +207,26 @@ impl Dynamic {
             Self::Resumed(resumed) => {
                 resumed.usual.as_ref().is_some_and(|usual| usual.wants_body(call))
             }
+            Self::Checked(checked) => checked.wants_body(call),
         }
     }
 
     /// A header of the exchange's reply has arrived.
     pub(in crate::engine) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
-        match self.usual_mut() {
+        match self.reader() {
             Some(Self::Scripted(scripted)) => scripted.header(exchange, name, value),
             Some(Self::Directed(directed)) => directed.header(exchange, name, value),
+            Some(Self::Checked(checked)) => checked.header(exchange, name, value),
             _ => {}
         }
     }
 
     /// A piece of the body of the exchange's reply has arrived.
     pub(in crate::engine) fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
-        match self.usual_mut() {
+        match self.reader() {
             Some(Self::Scripted(scripted)) => scripted.body(exchange, piece),
             Some(Self::Directed(directed)) => directed.body(exchange, piece),
+            Some(Self::Checked(checked)) => checked.body(exchange, piece),
             _ => {}
         }
     }
@@ -208,7 +239,8 @@ impl Dynamic {
         fault: Option<Fault>,
         now: Nanos,
     ) -> Option<Fault> {
-        match self.usual_mut() {
+        match self.reader() {
+            Some(Self::Checked(checked)) => checked.replied(exchange, reply, fault, now),
             Some(Self::Scripted(scripted)) => scripted.replied(exchange, reply, fault, now),
             Some(Self::Directed(directed)) => {
                 directed.replied(exchange, reply, fault);

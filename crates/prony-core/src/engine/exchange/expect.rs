@@ -50,7 +50,12 @@ impl Calls {
         let mut rules = vec![Rule::new(&plan.expect, streams)];
         let mut calls = Vec::with_capacity(plan.calls.len());
         for spec in &plan.calls {
-            let rule = match spec.expect.as_deref() {
+            // Bodies that may be encoded are searched after they are decoded (`checked.rs`).
+            let without = spec.encoded_text(plan).map(|_| {
+                let expect = spec.expect.as_deref().unwrap_or(&plan.expect);
+                Expect { body: None, ..expect.clone() }
+            });
+            let rule = match without.as_ref().or(spec.expect.as_deref()) {
                 None => 0,
                 // Calls from one template are consecutive.
                 Some(expect) if rules.last().is_some_and(|r| r.expect == *expect) => {

@@ -2,6 +2,7 @@
 //! sessions extract from them. Knows nothing of sockets.
 
 mod broadcast;
+mod checked;
 mod content;
 mod directed;
 pub(super) mod dynamic;

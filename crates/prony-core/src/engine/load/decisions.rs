@@ -2,6 +2,7 @@
 //! condition holds, and retries. Directors of sessions come through here, too.
 
 use super::Kind;
+use super::groups::Ended;
 use crate::engine::agenda::Timer;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::script::Tried;
@@ -80,6 +81,7 @@ impl<P: Carrier> Engine<P> {
                 return self.end_session(slot, how, now);
             }
         }
+        self.leave_group(slot, pause, now);
         self.pause_session(slot, pause, now);
     }
 
@@ -135,6 +137,9 @@ impl<P: Carrier> Engine<P> {
                 session.failed = had_failed;
                 session.next = 0;
                 self.recorder.step_retried(session.began);
+                if let Some(groups) = &mut sessions.groups {
+                    groups.step_again(slot, wait);
+                }
                 self.pause_session(slot, wait, now);
                 true
             }
@@ -146,6 +151,16 @@ impl<P: Carrier> Engine<P> {
                 self.recorder.retries_exhausted(session.began);
                 false
             }
+        }
+    }
+
+    /// The session moves to its next step, after a pause. The group that it leaves ends.
+    fn leave_group(&mut self, slot: u32, pause: Span, now: Nanos) {
+        let Kind::Sessions(sessions) = &mut self.load.kind else { return };
+        let next = Some(sessions.all[slot as usize].burst);
+        let ended = sessions.groups.as_mut().and_then(|g| g.step_ended(slot, next, pause));
+        if let Some(Ended { group, how, began, paused }) = ended {
+            self.recorder.group_ended(group, how, began, now, paused);
         }
     }
 

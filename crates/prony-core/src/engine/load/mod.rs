@@ -6,6 +6,7 @@ mod backlog;
 mod clients;
 mod cycle;
 mod decisions;
+mod groups;
 mod held;
 mod logged;
 mod session_run;

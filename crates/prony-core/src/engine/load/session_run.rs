@@ -6,6 +6,7 @@
 //! parts of a call before it is encoded, and extracts values from replies (`exchange/script.rs`).
 
 use super::Kind;
+use super::groups::Ended;
 use super::sessions::{Arrivals, Session, Sessions};
 use super::users::back_off;
 use crate::director::Step;
@@ -157,6 +158,9 @@ impl<P: Carrier> Engine<P> {
             let Kind::Sessions(sessions) = &mut self.load.kind else { return };
             let session = &mut sessions.all[slot as usize];
             let call = sessions.steps.calls[(burst.first + next) as usize];
+            if let Some(groups) = sessions.groups.as_mut().filter(|_| next == 0) {
+                groups.step_starts(slot, session.burst, intended);
+            }
             let new = New { intended, call, user: slot, nth: session.started };
             session.next += 1;
             session.started += 1;
@@ -226,6 +230,11 @@ impl<P: Carrier> Engine<P> {
         if session.round == burst.repeat {
             (session.round, session.burst) = (0, session.burst + 1);
         }
+        let next = (session.burst < session.end).then_some(session.burst);
+        let ended = sessions.groups.as_mut().and_then(|g| g.step_ended(slot, next, pause));
+        if let Some(Ended { group, how, began, paused }) = ended {
+            self.recorder.group_ended(group, how, began, now, paused);
+        }
         if session.burst == session.end {
             let failed = session.failed;
             let how = if failed { SessionEnd::Failed } else { SessionEnd::Completed };
@@ -260,6 +269,7 @@ impl<P: Carrier> Engine<P> {
         while let Some(conn) = self.dispatch.newest_of(slot) {
             self.close_slot(conn, close, now);
         }
+        self.end_group_of(slot, how, now);
         let Kind::Sessions(sessions) = &mut self.load.kind else { return };
         let session = &sessions.all[slot as usize];
         let (number, user, refused) = (session.number, session.user, session.refused);
@@ -336,6 +346,13 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn end_running_sessions(&mut self, now: Nanos) {
         let Kind::Sessions(sessions) = &mut self.load.kind else { return };
         for slot in sessions.places() {
+            let ended = sessions
+                .groups
+                .as_mut()
+                .and_then(|groups| groups.session_ended(slot, SessionEnd::Unfinished));
+            if let Some(Ended { group, how, began, paused }) = ended {
+                self.recorder.group_ended(group, how, began, now, paused);
+            }
             let session = &sessions.all[slot as usize];
             let (kind, replies, connected) = (session.kind, session.replies, session.connected);
             let end = SessionEnd::Unfinished;
@@ -346,6 +363,15 @@ impl<P: Carrier> Engine<P> {
             if let Some(dynamic) = &mut self.dynamic {
                 dynamic.leave(slot);
             }
+        }
+    }
+
+    /// The session in this slot ends, and with it the group in which it is.
+    fn end_group_of(&mut self, slot: u32, how: SessionEnd, now: Nanos) {
+        let groups = self.sessions().and_then(|sessions| sessions.groups.as_mut());
+        let ended = groups.and_then(|groups| groups.session_ended(slot, how));
+        if let Some(Ended { group, how, began, paused }) = ended {
+            self.recorder.group_ended(group, how, began, now, paused);
         }
     }
 

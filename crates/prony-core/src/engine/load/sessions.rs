@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::groups::Groups;
 use crate::plan::{self, Load, Lost, OnFailure, Pick, Plan, Shard, Think};
 use crate::rate::RateChange;
 use crate::rng::{self, Stream};
@@ -13,6 +14,8 @@ use crate::units::{Nanos, Span};
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) steps: Steps,
+    /// The groups of steps, if the plan has some.
+    pub(super) groups: Option<Box<Groups>>,
     pub(super) arrivals: Arrivals,
     /// The slots, those of ended sessions included.
     pub(super) all: Vec<Session>,
@@ -154,6 +157,12 @@ impl Steps {
         steps
     }
 
+    /// The number of the first burst of each kind, and that of all bursts.
+    fn first_bursts(&self) -> Vec<u32> {
+        let first = self.kinds.iter().map(|bursts| bursts.start);
+        first.chain([self.bursts.len() as u32]).collect()
+    }
+
     /// The kind of session `number`.
     fn kind(&self, pick: Pick, seed: u64, number: u64) -> usize {
         let n = self.kinds.len();
@@ -195,8 +204,10 @@ impl Sessions {
         };
         let begun =
             matches!(&arrivals, Arrivals::Open { schedule, .. } if schedule.peek().is_some());
+        let steps = Steps::new(wanted);
         Self {
-            steps: Steps::new(wanted),
+            groups: Groups::new(plan, &steps.first_bursts()),
+            steps,
             arrivals,
             all: Vec::new(),
             free: Vec::new(),
@@ -261,6 +272,9 @@ impl Sessions {
     /// A request of the session has failed.
     pub(super) fn request_failed(&mut self, slot: u32) {
         self.all[slot as usize].failed = true;
+        if let Some(groups) = &mut self.groups {
+            groups.request_failed(slot);
+        }
     }
 
     /// A connection of the session has opened or failed to open.

@@ -4,6 +4,7 @@
 //! is. Any other one is an estimate of how the target behaves, and decides nothing while its limit
 //! lies inside its interval. `docs/terms.md` says where each interval comes from.
 
+mod parts;
 mod sequential;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::record::series::Cell;
 use crate::record::{Broadcast, NameTally, StreamTime, Tally, TokenTally};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 use crate::units::{Nanos, Span};
+pub use parts::share_of_check;
 pub use sequential::Sequential;
 
 /// The fewest intervals of the series from which a variance is estimated.
@@ -133,6 +135,9 @@ impl Summary {
     /// The times that a threshold is about; `None` if it is not about times, or there are none.
     pub(crate) fn times_of(&self, threshold: &Threshold) -> Option<&Hist> {
         let Figure::Time(timed, _) = threshold.figure else { return None };
+        if timed == Timed::Group {
+            return self.group_of(threshold).map(|group| &group.duration);
+        }
         let Some(request) = &threshold.request else { return hist(&self.main, timed) };
         let index = self.plan.names.iter().position(|name| name == request)?;
         let named = self.main.names.get(index)?;
@@ -144,6 +149,12 @@ impl Summary {
             return self.known_of_request(request, threshold);
         }
         let t = &self.main;
+        if threshold.figure.is_of_check() || threshold.figure == Figure::Count(Counted::Checks) {
+            return self.known_of_checks(threshold);
+        }
+        if threshold.figure.is_of_group() {
+            return self.known_of_group(threshold);
+        }
         match threshold.figure {
             Figure::Time(timed, statistic) => time(t, timed, statistic),
             Figure::Count(counted) => {
@@ -260,6 +271,8 @@ fn hist(t: &Tally, timed: Timed) -> Option<&Hist> {
         Timed::Connect => &t.times.connect,
         Timed::Handshake => &t.times.handshake,
         Timed::Session => &t.sessions.as_ref()?.lifetime,
+        // Each name has its own.
+        Timed::Group => return None,
     })
 }
 
@@ -374,6 +387,9 @@ fn counts(t: &Tally, counted: Counted) -> Option<(u64, u64)> {
         Counted::Unfinished => (t.unfinished, t.started),
         Counted::Retries => (t.retries, t.started),
         Counted::Good => (t.tokens.as_ref()?.good, ended),
+        Counted::Check | Counted::Checks | Counted::GroupsCompleted | Counted::GroupsFailed => {
+            return None;
+        }
         Counted::SessionsCompleted | Counted::SessionsFailed => {
             let s = t.sessions.as_ref()?;
             let n = if counted == Counted::SessionsFailed { s.failed } else { s.completed };
@@ -385,11 +401,16 @@ fn counts(t: &Tally, counted: Counted) -> Option<(u64, u64)> {
 /// A share of what was counted: Wilson's interval (1927), with as many independent events as the
 /// failures over time are worth.
 fn share(t: &Tally, n: u64, of: u64) -> Known {
+    clustered_share(n, of, || clustering(t))
+}
+
+/// The same, with a design effect and its degrees of freedom.
+fn clustered_share(n: u64, of: u64, clustering: impl Fn() -> (f64, f64)) -> Known {
     if of == 0 {
         return Known::NOTHING;
     }
     let share = n as f64 / of as f64;
-    let (effect, freedom) = clustering(t);
+    let (effect, freedom) = clustering();
     let (lo, hi) = wilson(share, of as f64 / effect, t_quantile(freedom));
     // A count of all or nothing is one end of its interval, whatever rounding makes of it.
     let (lo, hi) = (if n == 0 { 0.0 } else { lo }, if n == of { 1.0 } else { hi });
@@ -408,16 +429,21 @@ fn wilson(share: f64, n: f64, z: f64) -> (f64, f64) {
 /// batches of the series (the ratio estimator of Cochran 1977), and its degrees of freedom. 1 where
 /// the run is too short to say, or nothing failed.
 fn clustering(t: &Tally) -> (f64, f64) {
-    let cells = t.series.cells();
+    let cells = t.series.cells().iter();
+    clustering_of(&cells.map(|c| (c.failed, c.failed + c.replies)).collect::<Vec<_>>())
+}
+
+/// The same for equal intervals of time, each with the numbers of failures and of all.
+fn clustering_of(cells: &[(u64, u64)]) -> (f64, f64) {
     if cells.len() < CELLS_LEAST {
         return (1.0, KNOWN);
     }
     let k = cells.len().min(BATCHES_MAX);
     let batches = (0..k).map(|i| {
         let batch = &cells[i * cells.len() / k..(i + 1) * cells.len() / k];
-        let failed: u64 = batch.iter().map(|c| c.failed).sum();
-        let replies: u64 = batch.iter().map(|c| c.replies).sum();
-        (failed as f64, (failed + replies) as f64)
+        let failed: u64 = batch.iter().map(|c| c.0).sum();
+        let all: u64 = batch.iter().map(|c| c.1).sum();
+        (failed as f64, all as f64)
     });
     let batches: Vec<(f64, f64)> = batches.collect();
     let (failed, ended) = batches.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));

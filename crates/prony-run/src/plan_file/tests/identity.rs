@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use prony_core::plan::{
-    Alternative, AtLimit, Burst, CallSpec, Control, Cookies, Data, Expect, Gate, Http2Spec,
-    HttpVersion, Load, Lost, OnFailure, Pick, Placement, Plan, Resume, Retry, RetryOn, SessionKind,
-    Sessions, Shard, Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion,
-    TokenDialect, TokenPlan, Until,
+    Alternative, AtLimit, Burst, CallSpec, Checks, Control, Cookies, Data, Expect, Gate, Group,
+    GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement, Plan, Resume, Retry,
+    RetryOn, SessionKind, Sessions, Shard, Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec,
+    TlsVersion, TokenDialect, TokenPlan, Until,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -84,6 +84,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
             let (raw, any_path) = bare.clone().unwrap_or_default();
             let path = any_path.unwrap_or(path);
             CallSpec {
+                checks: prony_core::plan::Shared::default(),
                 endpoint,
                 method: method.into(),
                 path: if path == "*" { path } else { path + field },
@@ -426,9 +427,10 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         let http = version(seed, endpoints.iter().all(|e| e.tls_name().is_some()), old);
         let counted = matches!(load, Load::Closed { .. }) && stop.requests.is_some();
         Plan {
+            checks: checks(seed >> 16, &mut calls),
+            groups: groups(seed >> 24, sessions.as_ref()),
             endpoints: endpoints.into_iter().collect(),
             calls: calls.into(),
-            // Plans with sessions do not use it.
             pick: if has_sessions { Pick::InTurn } else { pick },
             stop: Stop { sessions: session_count.filter(|_| has_sessions), ..stop },
             sessions,
@@ -457,6 +459,43 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             shard: Shard { index, of },
         }
     })
+}
+
+/// Checks of all calls and of single ones.
+fn checks(random: u64, calls: &mut [CallSpec]) -> Checks {
+    let all = ["status = 2xx", "ok: json /a = 'b \"c'", "time < 200ms", "body matches '^\\d+'"];
+    let all = all.iter().map(|text| text.parse().expect("a check"));
+    let mut checks = Checks::of_all(all.take((random % 3) as usize).collect());
+    for (i, call) in calls.iter_mut().enumerate().filter(|(i, _)| random >> (i + 8) & 1 == 1) {
+        let texts = [format!("n{i}: status < 40{i}"), "header A".to_owned()];
+        let own = texts.iter().map(|text| checks.intern(text.parse().expect("a check")));
+        call.checks = own.collect();
+    }
+    checks
+}
+
+fn has_switch(kind: &SessionKind) -> bool {
+    let controls = kind.bursts.iter().filter_map(|burst| burst.control.as_deref());
+    controls.into_iter().any(|control| !control.switches.is_empty())
+}
+
+/// Groups of some steps of the sessions.
+fn groups(random: u64, sessions: Option<&Sessions>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (kind, spec) in (0..).zip(sessions.iter().flat_map(|sessions| &sessions.kinds)) {
+        // A group has no switch.
+        if random >> kind & 1 == 0 || has_switch(spec) {
+            continue;
+        }
+        let name = format!("group '{}'", kind % 2);
+        let first = spec.bursts.len() as u32 / 2;
+        let part = GroupPart { kind, first, bursts: spec.bursts.len() as u32 - first };
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.parts.push(part),
+            None => groups.push(Group { name, parts: vec![part] }),
+        }
+    }
+    groups
 }
 
 /// This many of three.

@@ -1,5 +1,6 @@
 //! Tests of reading and writing plan files.
 
+mod checks;
 mod dynamic;
 mod identity;
 mod refused;

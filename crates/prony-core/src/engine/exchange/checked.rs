@@ -1,0 +1,133 @@
+//! The checks of replies: they read along with what else reads replies, and count.
+
+use super::Exchange;
+use super::dynamic::Dynamic;
+use crate::fault::Fault;
+use crate::plan::Plan;
+use crate::proto::Reply;
+use crate::record::CheckTally;
+use crate::script::{Capture, Checker, Figures};
+use crate::units::Nanos;
+
+/// The checks of a plan, and what else is decided while the load runs.
+#[derive(Debug)]
+pub(in crate::engine) struct Checked {
+    pub(super) inner: Option<Dynamic>,
+    checker: Checker,
+    /// When the measurement starts.
+    start: Nanos,
+    /// How often a request is sent again if its reply is not as expected.
+    retries: u32,
+    warm: Vec<CheckTally>,
+    main: Vec<CheckTally>,
+    /// Scratch: the results of one reply.
+    results: Vec<(u32, Option<bool>)>,
+    /// Unused captures, kept for reuse.
+    #[expect(clippy::vec_box, reason = "they move between here and exchanges as they are")]
+    spare: Vec<Box<Capture>>,
+}
+
+impl Checked {
+    /// Let the plan's checks read along. `inner` itself if there are none.
+    ///
+    /// # Panics
+    /// When the plan is not valid.
+    pub(super) fn around(plan: &Plan, inner: Option<Dynamic>) -> Option<Dynamic> {
+        let Some(checker) = Checker::new(plan) else { return inner };
+        let tallies = vec![CheckTally::default(); checker.count()];
+        Some(Dynamic::Checked(Box::new(Self {
+            inner,
+            checker,
+            start: Nanos::ZERO + plan.warmup,
+            retries: plan.sessions.as_ref().map_or(0, |sessions| sessions.retries),
+            warm: tallies.clone(),
+            main: tallies,
+            results: Vec::new(),
+            spare: Vec::new(),
+        })))
+    }
+
+    pub(super) fn wants_headers(&self, call: u32) -> bool {
+        self.checker.wants_headers(call)
+            || self.inner.as_ref().is_some_and(|inner| inner.wants_headers(call))
+    }
+
+    pub(super) fn wants_body(&self, call: u32) -> bool {
+        self.checker.wants_body(call)
+            || self.inner.as_ref().is_some_and(|inner| inner.wants_body(call))
+    }
+
+    pub(super) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
+        let call = exchange.call;
+        if let Some(inner) = self.inner.as_mut().filter(|inner| inner.wants_headers(call)) {
+            inner.header(exchange, name, value);
+        }
+        if self.checker.wants_headers(call) {
+            let capture =
+                exchange.capture.get_or_insert_with(|| self.spare.pop().unwrap_or_default());
+            self.checker.header(capture, call, name, value);
+        }
+    }
+
+    pub(super) fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
+        let call = exchange.call;
+        let mut is_kept = false;
+        if let Some(inner) = &mut self.inner {
+            inner.body(exchange, piece);
+            is_kept = matches!(inner, Dynamic::Scripted(scripted) if scripted.wants_body(call));
+        }
+        if self.checker.wants_body(call) && !is_kept {
+            let capture = &mut exchange.capture;
+            capture.get_or_insert_with(|| self.spare.pop().unwrap_or_default()).body(piece);
+        }
+    }
+
+    /// The reply is complete, and what it must be gave `fault`. Returns the final fault, if any.
+    pub(super) fn replied(
+        &mut self,
+        exchange: &mut Exchange,
+        reply: &Reply,
+        mut fault: Option<Fault>,
+        now: Nanos,
+    ) -> Option<Fault> {
+        let figures = Figures {
+            status: reply.status,
+            length: reply.body_bytes,
+            time: exchange.stamps(now).response().0,
+        };
+        let results = &mut self.results;
+        results.clear();
+        let give = |check, passed| results.push((check, passed));
+        self.checker.judge(exchange.call, exchange.capture.as_deref_mut(), figures, give);
+        if fault.is_none()
+            && !self.checker.finds_text(exchange.call, exchange.capture.as_deref_mut())
+        {
+            fault = Some(Fault::BodyMismatch);
+        }
+        if let Some(inner) = &mut self.inner {
+            fault = inner.replied(exchange, reply, fault, now);
+        }
+        if let Some(mut capture) = exchange.capture.take() {
+            capture.clear();
+            self.spare.push(capture);
+        }
+        // Only the last reply to a request that is sent again is checked.
+        let is_last = fault.is_none()
+            || (reply.fault.is_some() && !reply.keeps_open)
+            || !exchange.may_try_again(self.retries);
+        // A reply that breaks off, or breaks the protocol, is none.
+        if is_last && reply.fault.is_none() {
+            let is_measured = exchange.intended >= self.start;
+            let tallies = if is_measured { &mut self.main } else { &mut self.warm };
+            for (check, passed) in self.results.drain(..) {
+                tallies[check as usize].count(passed, now);
+            }
+        }
+        fault
+    }
+
+    /// The results of the checks: those of the warm-up, and of the measurement.
+    pub(super) fn take(&mut self) -> (Vec<CheckTally>, Vec<CheckTally>) {
+        (std::mem::take(&mut self.warm), std::mem::take(&mut self.main))
+    }
+}

@@ -1,0 +1,315 @@
+//! Checks of replies and groups of steps, against servers with known replies and times.
+
+use prony_core::plan::{
+    Burst, CallSpec, Check, Checks, Expect, Group, GroupPart, OnFailure, Plan, SessionKind,
+    Sessions, Stop, Think,
+};
+use prony_core::record::{CheckTally, GroupTally, Tally};
+use prony_core::schedule::Arrivals;
+use prony_core::summary::{Outcome as Decided, RunInfo, Summary};
+use prony_core::units::{ConnId, Span};
+use prony_sim::link::Link;
+use prony_sim::load;
+use prony_sim::rng::Rng;
+use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
+use prony_sim::world::Setup;
+
+use crate::plans::{assert_invariants, closed, get, ms, numbered, open};
+
+/// Replies to `/k` after k mod 5 milliseconds with a document that says k; with the status 404 if k
+/// is a multiple of 7, and a header if k is odd.
+struct Documents;
+
+impl ServerModel for Documents {
+    fn request(&mut self, id: ConnId, _: u64, head: &[u8], conns: &mut Connections) {
+        let head = std::str::from_utf8(head).expect("text");
+        let path = head.split(' ').nth(1).expect("a path");
+        let k: u64 = path[1..].parse().expect("a number");
+        let status = if k.is_multiple_of(7) { "404 No" } else { "200 OK" };
+        let odd = if k % 2 == 1 { "X-Odd: no\r\nX-Odd: yes\r\n" } else { "" };
+        let body = format!("{{\"n\":{k},\"name\":\"item {k}\",\"nothing\":null}}");
+        let length = body.len();
+        let reply = format!("HTTP/1.1 {status}\r\n{odd}Content-Length: {length}\r\n\r\n{body}");
+        conns.at(conns.now() + ms(k % 5), id, ServerAction::Send(reply.into_bytes()));
+    }
+}
+
+fn checks(texts: &[&str]) -> Checks {
+    let check = |text: &&str| text.parse::<Check>().expect(text);
+    Checks::of_all(texts.iter().map(check).collect())
+}
+
+fn run(plan: &Plan, shares: u32, link: Link, model: impl ServerModel) -> Tally {
+    plan.check().expect("a valid plan");
+    let setup = Setup { watch: false, ..Setup::new(link, 5) };
+    let outcome = load(plan, shares, &setup, &mut [&mut Server::new(model)]);
+    assert_invariants(&outcome, "checks");
+    outcome.main()
+}
+
+fn counts(t: &Tally) -> Vec<(u64, u64)> {
+    t.checks.iter().map(|check| (check.passed, check.failed)).collect()
+}
+
+/// 210 requests, one for each number, and the checks with the numbers that pass.
+fn documents() -> (Plan, Vec<(u64, u64)>) {
+    type Passes = fn(u64) -> bool;
+    let all: [(&str, Passes); 15] = [
+        ("status = 200", |k| k % 7 != 0),
+        ("status != 4xx,500", |k| k % 7 != 0),
+        ("status < 500", |_| true),
+        ("header X-Odd", |k| k % 2 == 1),
+        ("header x-odd = yes", |k| k % 2 == 1),
+        ("header X-Odd != yes", |_| false),
+        ("json /n < 50", |k| k < 50),
+        ("range: json /n in 10..19", |k| (10..20).contains(&k)),
+        ("json /n = 17.0", |k| k == 17),
+        ("json /name matches 'item [0-9]$'", |k| k < 10),
+        ("json /nothing", |_| false),
+        ("json /nothing = null", |_| true),
+        ("length > 40", |k| k >= 100),
+        ("body not contains '\"n\":1'", |k| k != 1 && k / 10 != 1 && k / 100 != 1),
+        ("time < 4ms", |k| k % 5 < 4),
+    ];
+    let plan = Plan {
+        checks: checks(&all.map(|(text, _)| text)),
+        ..numbered(open(100.0, Arrivals::Fixed, 210), 210)
+    };
+    let expected = all.map(|(_, passes)| (0..210).filter(|&k| passes(k)).count() as u64);
+    (plan, expected.into_iter().map(|n| (n, 210 - n)).collect())
+}
+
+/// Each check counts exactly the replies that pass, however the bytes arrive, however many shares
+/// there are, and whether or not replies fail their requests.
+#[test]
+fn checks_count_the_replies_of_a_known_server() {
+    let (plan, expected) = documents();
+    for shares in [1, 2, 3] {
+        for (segment, expect) in [(None, (200, 599)), (Some(1), (200, 599)), (None, (200, 299))] {
+            let expect = Expect { statuses: vec![expect], ..Expect::default() };
+            let plan = Plan { expect: expect.clone(), ..plan.clone() };
+            let link = Link { segment, ..Link::with_latency(Span::from_micros(150)) };
+            let t = run(&plan, shares, link, Documents);
+            let failed = if expect.accepts(404) { 0 } else { 30 };
+            assert_eq!((t.replies, t.failed), (210 - failed, failed));
+            assert_eq!(counts(&t), expected, "{shares} shares");
+            for check in &t.checks {
+                let by_second = |n: &std::collections::BTreeMap<u64, u64>| n.values().sum::<u64>();
+                assert_eq!(by_second(&check.passed_by_second), check.passed);
+                assert_eq!(by_second(&check.failed_by_second), check.failed);
+                assert_eq!(check.unreadable, 0);
+            }
+        }
+    }
+}
+
+/// A check of one request does not look at the replies to others, and replies to requests of the
+/// warm-up do not count.
+#[test]
+fn checks_are_of_their_requests_and_of_the_measurement() {
+    let mut plan = numbered(open(100.0, Arrivals::Fixed, 200), 2);
+    plan.checks = checks(&["status = 2xx"]);
+    let own = plan.checks.intern("json /n = 1".parse().expect("a check"));
+    plan.calls[1].checks = vec![own].into();
+    plan.warmup = Span::from_secs(1);
+    let t = run(&plan, 1, Link::with_latency(Span::from_micros(150)), Documents);
+    assert_eq!(counts(&t), [(100, 100), (100, 0)]);
+}
+
+/// The share of a check, its interval and its thresholds are those of the counts.
+#[test]
+fn thresholds_decide_checks() {
+    let (mut plan, _) = documents();
+    let texts = [
+        "check.range > 1%",
+        "check.range > 20%",
+        "check.range = 10",
+        "checks > 40%",
+        "check.range > 5%",
+    ];
+    plan.thresholds = texts.iter().map(|text| text.parse().expect(text)).collect();
+    let t = run(&plan, 1, Link::with_latency(Span::from_micros(150)), Documents);
+    let parts = vec![(None, t, Default::default())];
+    let decided = Summary::from_parts(plan, RunInfo::default(), parts).thresholds();
+    let outcomes: Vec<Decided> = decided.iter().map(|checked| checked.outcome).collect();
+    use Decided::{Met, Missed, Undecided};
+    assert_eq!(outcomes, [Met, Missed, Met, Met, Undecided], "{decided:?}");
+    let share = decided[0].value.expect("a share");
+    assert!((share - 10.0 / 210.0).abs() < 1e-12, "{share}");
+    // Wilson's interval of 10 of 210.
+    let interval = decided[0].interval.expect("an interval");
+    assert!((interval.lo - 0.02607).abs() < 1e-4 && (interval.hi - 0.08541).abs() < 1e-4);
+}
+
+/// Replies with a body of that many bytes.
+struct Long(usize);
+
+impl ServerModel for Long {
+    fn request(&mut self, id: ConnId, _: u64, _: &[u8], conns: &mut Connections) {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", self.0);
+        conns.send(id, &[head.as_bytes(), &vec![b'x'; self.0]].concat());
+    }
+}
+
+#[test]
+fn a_body_that_is_too_long_to_be_read_passes_no_check_of_it() {
+    let mut plan = open(10.0, Arrivals::Fixed, 5);
+    plan.checks = checks(&["body contains x", "body not contains y", "length = 1048577"]);
+    for (length, result) in [
+        (1 << 20, [(5, 0, 0), (5, 0, 0), (0, 5, 0)]),
+        ((1 << 20) + 1, [(0, 5, 5), (0, 5, 5), (5, 0, 0)]),
+    ] {
+        let t = run(&plan, 1, Link::with_latency(Span::from_micros(150)), Long(length));
+        let got = t.checks.iter().map(|c| (c.passed, c.failed, c.unreadable));
+        assert_eq!(got.collect::<Vec<_>>(), result);
+        assert_eq!((t.replies, t.failed), (5, 0));
+    }
+}
+
+/// Replies with 500, but with 200 to every third request.
+struct Third(u64);
+
+impl ServerModel for Third {
+    fn request(&mut self, id: ConnId, _: u64, _: &[u8], conns: &mut Connections) {
+        self.0 += 1;
+        let status = if self.0.is_multiple_of(3) { "200 OK" } else { "500 No" };
+        conns.send(id, format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes());
+    }
+}
+
+fn burst(call: u32, think: Think, repeat: u32) -> Burst {
+    Burst { repeat, ..Burst::of(vec![call], think) }
+}
+
+/// An open loop of `count` sessions, 10 a second, of these steps.
+fn sessions(count: u64, bursts: Vec<Burst>) -> Plan {
+    let kinds = vec![SessionKind { name: String::new(), weight: 1, bursts }];
+    Plan {
+        calls: (1..=5).map(|k| get(&format!("/{k}"))).collect(),
+        sessions: Some(Sessions::plain(kinds)),
+        stop: Stop { requests: None, sessions: Some(count), duration: None },
+        expect: Expect::default(),
+        ..open(10.0, Arrivals::Fixed, 0)
+    }
+}
+
+#[test]
+fn only_the_last_reply_of_a_request_that_is_sent_again_is_checked() {
+    for (retries, passed) in [(2, 10), (0, 3)] {
+        let mut plan = sessions(10, vec![burst(0, Think::None, 1)]);
+        plan.sessions.as_mut().expect("sessions").retries = retries;
+        plan.checks = checks(&["status = 200"]);
+        let t = run(&plan, 1, Link::with_latency(Span::from_micros(150)), Third(0));
+        assert_eq!(counts(&t), [(passed, 10 - passed)]);
+        assert_eq!((t.replies, t.failed), (passed, 10 - passed));
+    }
+}
+
+fn group(name: &str, first: u32, bursts: u32) -> Group {
+    Group { name: name.into(), parts: vec![GroupPart { kind: 0, first, bursts }] }
+}
+
+/// A session asks for /1, then, as the group `buy`, for /2 and, after 20 ms, twice for /3 with 5 ms
+/// between and after them, then for /4, which is a group of its own. The reply to /k takes k ms,
+/// a round trip 300 us.
+#[test]
+fn times_of_groups_are_those_of_arithmetic() {
+    let pause = |n| Think::Fixed(ms(n));
+    let steps = vec![
+        burst(0, pause(7), 1),
+        burst(1, pause(20), 1),
+        burst(2, pause(5), 2),
+        burst(3, pause(9), 1),
+    ];
+    let mut plan = sessions(30, steps);
+    plan.groups = vec![group("buy", 1, 2), group("last", 3, 1)];
+    for shares in [1, 2, 3] {
+        let t = run(&plan, shares, Link::with_latency(Span::from_micros(150)), Documents);
+        let round_trip = Span::from_micros(300);
+        let requests = (round_trip + ms(2)) + (round_trip + ms(3)) * 2;
+        let all = |group: &GroupTally| {
+            let GroupTally { started, completed, failed, unfinished, duration, without_pauses } =
+                group;
+            assert_eq!((*started, *completed, *failed, *unfinished), (30, 30, 0, 0));
+            assert_eq!((duration.count(), without_pauses.count()), (30, 30));
+            assert_eq!(
+                (duration.min(), without_pauses.min()),
+                (duration.max(), without_pauses.max())
+            );
+            (duration.max(), without_pauses.max())
+        };
+        assert_eq!(all(&t.groups[0]), (Some(requests + ms(20) + ms(5)), Some(requests)));
+        let last = Some(round_trip + ms(4));
+        assert_eq!(all(&t.groups[1]), (last, last));
+    }
+}
+
+/// A group in which a request fails has failed, whether its session goes on or not; a group that
+/// the session does not reach has not started; the end of the run leaves groups unfinished.
+#[test]
+fn groups_fail_with_their_requests() {
+    let steps = vec![burst(0, Think::None, 1), burst(1, Think::None, 2), burst(2, Think::None, 1)];
+    let mut plan = sessions(12, steps);
+    plan.groups = vec![group("middle", 1, 1), group("end", 2, 1)];
+    let link = || Link::with_latency(Span::from_micros(150));
+    let figures = |t: &Tally, i: usize| {
+        let g = &t.groups[i];
+        (g.started, g.completed, g.failed, g.unfinished, g.duration.count())
+    };
+    // The requests of a session get 500, 500, 200, 500: of every three, the third is a success.
+    plan.sessions.as_mut().expect("sessions").on_failure = OnFailure::Continue;
+    let t = run(&plan, 1, link(), Third(0));
+    assert_eq!(t.started, 48);
+    // Of 12 sessions of four requests, the second and third are both a success in none, and the
+    // last is in four.
+    assert_eq!(figures(&t, 0), (12, 0, 12, 0, 0));
+    assert_eq!(figures(&t, 1), (12, 4, 8, 0, 4));
+    plan.sessions.as_mut().expect("sessions").on_failure = OnFailure::End;
+    let t = run(&plan, 1, link(), Third(0));
+    // Sessions end with their first failure: 500; 500; 200, 500; 500; 200, 500; ...
+    let middle = &t.groups[0];
+    assert!(middle.started > 0 && middle.started == middle.failed, "{middle:?}");
+    assert_eq!(figures(&t, 1), (0, 0, 0, 0, 0));
+    // The load ends while the last session pauses.
+    let steps = vec![burst(0, Think::Fixed(ms(50)), 1), burst(1, Think::None, 1)];
+    let mut plan = sessions(5, steps);
+    plan.groups = vec![group("both", 0, 2)];
+    (plan.stop.sessions, plan.stop.duration) = (None, Some(ms(401)));
+    let t = run(&plan, 1, link(), Documents);
+    assert_eq!(figures(&t, 0), (5, 4, 0, 1, 4));
+}
+
+/// Gives a plan random checks and, if it has sessions, random groups.
+pub(crate) fn random_checks(rng: &mut Rng, plan: &mut Plan) {
+    let all = ["status = 200", "length < 16", "body contains x", "time < 3ms", "header Server"];
+    let count = rng.between(1, 5) as usize;
+    plan.checks = checks(&all[..count]);
+    let own: Vec<u32> = [plan.checks.intern("json /a > 3".parse().expect("a check"))].into();
+    let last = plan.calls.len() - 1;
+    plan.calls[last] = CallSpec { checks: own.into(), ..plan.calls[last].clone() };
+    let Some(sessions) = &plan.sessions else { return };
+    plan.groups = (0..)
+        .zip(&sessions.kinds)
+        .map(|(kind, spec)| Group {
+            name: format!("group {kind}"),
+            parts: vec![GroupPart {
+                kind,
+                first: 0,
+                bursts: rng.between(1, spec.bursts.len() as u64) as u32,
+            }],
+        })
+        .collect();
+}
+
+/// Two checks of the same reply, and the sums of the tallies of shares.
+#[test]
+fn tallies_of_checks_add_up() {
+    let (plan, expected) = documents();
+    let link = || Link::with_latency(Span::from_micros(150));
+    let whole = run(&plan, 1, link(), Documents);
+    let sum = |all: &[CheckTally]| all.iter().map(|check| check.passed + check.failed).sum::<u64>();
+    assert_eq!(sum(&whole.checks), 210 * expected.len() as u64);
+    let t = closed(3, Think::None, ms(50));
+    let t = run(&Plan { checks: plan.checks, ..numbered(t, 8) }, 3, link(), Documents);
+    assert!(t.checks.iter().all(|check| check.passed + check.failed == t.replies), "{t:?}");
+}
