@@ -580,11 +580,6 @@ mod tests {
     }
 
     #[test]
-    fn corpus_of_url() {
-        replay("url", super::url);
-    }
-
-    #[test]
     fn corpus_of_rate_plan() {
         replay("rate_plan", super::rate_plan);
     }
@@ -595,7 +590,8 @@ mod tests {
     }
 
     #[test]
-    fn corpus_of_url_file() {
+    fn corpora_of_urls() {
+        replay("url", super::url);
         replay("url_file", super::url_file);
     }
 }

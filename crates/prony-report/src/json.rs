@@ -4,6 +4,7 @@
 
 mod broadcast;
 mod checks;
+mod decided;
 mod named;
 mod offered;
 mod place;
@@ -20,16 +21,16 @@ use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{
-    Bottleneck, Checked, Figures, METER_ADDED, Outcome, QUANTILES, Reason, Row, RunInfo, Summary,
-    Verdict, WorkerStats,
+    Bottleneck, Figures, METER_ADDED, QUANTILES, Reason, Row, RunInfo, Summary, Verdict,
+    WorkerStats,
 };
-use prony_core::threshold::Unit;
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{layout, phases, words};
 use broadcast::Broadcast;
 use checks::{CheckRow, GroupRow};
+use decided::Decided;
 use named::Named;
 use offered::Offered;
 use place::place;
@@ -83,21 +84,6 @@ struct Judgment {
     #[serde(skip_serializing_if = "Option::is_none")]
     meter_added: Option<MeterAdded>,
     bottleneck: Option<Limiting>,
-}
-
-/// A threshold and its outcome.
-#[derive(Serialize)]
-struct Decided {
-    threshold: String,
-    outcome: Outcome,
-    unit: &'static str,
-    limit: f64,
-    value: Option<f64>,
-    lo: Option<f64>,
-    hi: Option<f64>,
-    #[serde(flatten)]
-    missing: Option<NoInterval>,
-    sentence: String,
 }
 
 /// Upper bounds of what the meter added to quantiles of the response time.
@@ -435,17 +421,7 @@ impl<'a> Section<'a> {
             ("handshake", &t.handshake),
             ("failed", &t.failed),
         ];
-        let rates = Rates {
-            window_ns: tally.window().0,
-            rate: tally.rate(),
-            target_rate,
-            sent_rate,
-            bytes_per_second: tally.bytes_per_second(),
-            error_share: tally.error_share(),
-            concurrency: tally.concurrency(),
-            in_flight_mean: tally.in_flight_mean(),
-            streams_mean: tally.streams_mean(),
-        };
+        let rates = Rates::of(tally, target_rate, sent_rate);
         Self {
             rates,
             times: times
@@ -478,6 +454,22 @@ impl<'a> Section<'a> {
     }
 }
 
+impl Rates {
+    fn of(tally: &Tally, target_rate: Option<f64>, sent_rate: Option<f64>) -> Self {
+        Self {
+            window_ns: tally.window().0,
+            rate: tally.rate(),
+            target_rate,
+            sent_rate,
+            bytes_per_second: tally.bytes_per_second(),
+            error_share: tally.error_share(),
+            concurrency: tally.concurrency(),
+            in_flight_mean: tally.in_flight_mean(),
+            streams_mean: tally.streams_mean(),
+        }
+    }
+}
+
 impl Intervals {
     fn of(tally: &Tally) -> Self {
         let confidence = Confidence::of(tally);
@@ -496,28 +488,6 @@ impl Figured {
             QUANTILES.map(|(_, q)| confidence.quantile(q).into());
         let mean_ns = confidence.mean().into();
         Self { mean_ns, p50_ns, p75_ns, p90_ns, p95_ns, p99_ns, p999_ns, p9999_ns }
-    }
-}
-
-impl Decided {
-    fn of(checked: &Checked) -> Self {
-        Self {
-            threshold: checked.threshold.to_string(),
-            outcome: checked.outcome,
-            unit: match checked.threshold.unit {
-                Unit::Time => "ns",
-                Unit::Rate => "per-second",
-                Unit::ByteRate => "bytes-per-second",
-                Unit::Count => "count",
-                Unit::Share => "share",
-            },
-            limit: checked.threshold.limit,
-            value: checked.value,
-            lo: checked.interval.map(|i| i.lo),
-            hi: checked.interval.map(|i| i.hi),
-            missing: checked.no_interval,
-            sentence: words::decided(checked),
-        }
     }
 }
 

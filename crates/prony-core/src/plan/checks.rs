@@ -299,7 +299,7 @@ fn json(text: &str) -> Result<(Subject, Condition), String> {
             (&text[..end], &text[end..])
         }
     };
-    if !pointer.starts_with('/') && !(pointer.is_empty() && text.starts_with(['\'', '"'])) {
+    if !(pointer.starts_with('/') || pointer.is_empty() && text.starts_with(['\'', '"'])) {
         return Err(format!(
             "'{pointer}' is not a JSON pointer: write '/' before each key or index, as in \
              '/items/0/id'"

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!((all.resets["CANCEL"], all.resets["20"]), (1, 1));
     }
 
-    /// A server can send any bytes, and as many as it likes.
+    /// A server can send any bytes, in any number of frames.
     #[test]
     fn keeps_the_first_text_of_each_code() {
         let mut all = StreamCounts::default();

@@ -4,6 +4,12 @@ use super::Recorder;
 use crate::units::{Nanos, Span};
 
 impl Recorder {
+    /// Bytes were passed to the kernel.
+    #[inline]
+    pub fn bytes_sent(&mut self, now: Nanos, n: u64) {
+        self.section(now).tally.bytes_sent += n;
+    }
+
     /// Bytes have arrived.
     #[inline]
     pub fn bytes_received(&mut self, now: Nanos, n: u64) {

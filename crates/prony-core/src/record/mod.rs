@@ -581,27 +581,6 @@ impl Recorder {
         self.section(intended).tally.retries += 1;
     }
 
-    /// The TLS handshake of a connection completed, `took` after the connection opened and
-    /// `since_asked` after its connect started.
-    pub fn secured(&mut self, now: Nanos, took: Span, since_asked: Span, handshake: Secured<'_>) {
-        let t = &mut self.section(Nanos(now.0.saturating_sub(since_asked.0))).tally;
-        t.times.handshake.record(took);
-        let tls = t.tls.get_or_insert_default();
-        tls.handshake(handshake);
-    }
-
-    /// TLS failed on a connection with a connect that started at `asked`, during or after the
-    /// handshake.
-    pub fn not_secured(&mut self, asked: Nanos, reason: &str) {
-        self.section(asked).tally.tls.get_or_insert_default().failed(reason, 1);
-    }
-
-    /// Bytes were passed to the kernel.
-    #[inline]
-    pub fn bytes_sent(&mut self, now: Nanos, n: u64) {
-        self.section(now).tally.bytes_sent += n;
-    }
-
     /// Set the maximum number of requests in flight.
     pub fn in_flight_max(&mut self, n: u64) {
         self.main.tally.in_flight_max = n;

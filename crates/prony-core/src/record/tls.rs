@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Recorder;
 use super::merge::{add, add_by_key};
+use crate::units::{Nanos, Span};
 
 /// The most failure reasons counted separately: a server can send any number of different names and
 /// thereby cause any number of messages.
@@ -102,6 +104,23 @@ impl TlsTally {
         for (reason, &n) in reasons {
             self.failed(reason, n);
         }
+    }
+}
+
+impl Recorder {
+    /// The TLS handshake of a connection completed, `took` after the connection opened and
+    /// `since_asked` after its connect started.
+    pub fn secured(&mut self, now: Nanos, took: Span, since_asked: Span, handshake: Secured<'_>) {
+        let t = &mut self.section(Nanos(now.0.saturating_sub(since_asked.0))).tally;
+        t.times.handshake.record(took);
+        let tls = t.tls.get_or_insert_default();
+        tls.handshake(handshake);
+    }
+
+    /// TLS failed on a connection with a connect that started at `asked`, during or after the
+    /// handshake.
+    pub fn not_secured(&mut self, asked: Nanos, reason: &str) {
+        self.section(asked).tally.tls.get_or_insert_default().failed(reason, 1);
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use prony_core::grpc::Status;
 use prony_core::http2::frame::Code;
-use prony_core::proto::StreamCounts;
 use prony_core::record::Tally;
 
 use crate::units;
@@ -72,15 +71,15 @@ pub(super) fn streams(t: &Tally) -> Vec<String> {
         }
     }
     parts.extend(by_code("RST_STREAM", &counts.resets));
-    parts.extend(wants_http1(counts));
+    parts.extend(wants_http1([&counts.resets, &counts.goaways]));
     parts.extend(by_code("no status of gRPC, by status of HTTP", &counts.without_status));
     parts
 }
 
 /// What to do about a server that asks for another version.
-fn wants_http1(counts: &StreamCounts) -> Option<String> {
+fn wants_http1(codes: [&BTreeMap<String, u64>; 2]) -> Option<String> {
     let name = Code::HTTP_1_1_REQUIRED.name()?;
-    let asks = counts.resets.contains_key(name) || counts.goaways.contains_key(name);
+    let asks = codes.iter().any(|codes| codes.contains_key(name));
     asks.then(|| "the server requires HTTP/1.1 for these requests: try --http 1.1".to_owned())
 }
 
@@ -109,26 +108,22 @@ mod tests {
     #[test]
     fn shows_what_servers_say_at_their_end_and_which_version_they_require() {
         let codes = |code: &str| BTreeMap::from([(code.to_owned(), 3)]);
-        let shown = |counts: StreamCounts| {
-            let counts = StreamCounts { connections: 1, ..counts };
-            streams(&Tally { http2: Some(Box::new(counts)), ..Tally::default() })
-        };
-        let texts = BTreeMap::from([("NO_ERROR".to_owned(), "max_age".to_owned())]);
-        let ended = StreamCounts {
-            goaways: codes("NO_ERROR"),
-            goaway_texts: texts,
-            ..StreamCounts::default()
-        };
-        let ended = shown(ended);
+        let mut t = Tally::default();
+        let counts = t.http2.get_or_insert_default();
+        counts.connections = 1;
+        counts.goaways = codes("NO_ERROR");
+        counts.goaway_texts = BTreeMap::from([("NO_ERROR".to_owned(), "max_age".to_owned())]);
+        let ended = streams(&t);
         assert!(ended.ends_with(&["GOAWAY: 3 NO_ERROR".into(), "NO_ERROR says: max_age".into()]));
         let advice = "the server requires HTTP/1.1 for these requests: try --http 1.1".to_owned();
-        let required = codes("HTTP_1_1_REQUIRED");
-        let reset = StreamCounts { resets: required.clone(), ..StreamCounts::default() };
-        let goaway = StreamCounts { goaways: required, ..StreamCounts::default() };
-        for counts in [reset, goaway] {
-            assert_eq!(shown(counts).last(), Some(&advice));
+        for (is_reset, code) in [(true, "HTTP_1_1_REQUIRED"), (false, "HTTP_1_1_REQUIRED")] {
+            let counts = t.http2.get_or_insert_default();
+            (counts.goaways, counts.resets) = (BTreeMap::new(), BTreeMap::new());
+            *if is_reset { &mut counts.resets } else { &mut counts.goaways } = codes(code);
+            assert_eq!(streams(&t).last(), Some(&advice));
         }
-        let other = StreamCounts { resets: codes("CANCEL"), ..StreamCounts::default() };
-        assert!(!shown(other).contains(&advice));
+        let counts = t.http2.get_or_insert_default();
+        (counts.goaways, counts.resets) = (BTreeMap::new(), codes("CANCEL"));
+        assert!(!streams(&t).contains(&advice));
     }
 }

@@ -171,7 +171,7 @@ fn a_skipped_step_has_no_pause() {
 #[test]
 fn sessions_may_make_nothing() {
     let bursts = vec![step(0, when("{{status}}"))];
-    let plan = sessions(&["/a"], bursts.clone(), 50);
+    let plan = sessions(&["/a"], bursts, 50);
     let (tally, server) = run(&plan, 1);
     let counted = tally.sessions.expect("sessions");
     assert_eq!((counted.completed, counted.steps.expect("decisions").skipped), (50, 50));

@@ -213,22 +213,7 @@ fn over_http2() -> [Summary; 3] {
         keepalive: Some(Span(1)),
         ..Http2Spec::default()
     }));
-    let counts = StreamCounts {
-        connections: 1,
-        limit_least: Some(1),
-        limit_last: Some(2),
-        open_time: Span(1_000),
-        open_max: 2,
-        blocked: 1,
-        blocked_time: Span(1_000),
-        goaways: [("NO_ERROR".to_owned(), 1)].into(),
-        goaway_texts: [("NO_ERROR".to_owned(), "max_age".to_owned())].into(),
-        resets: [("CANCEL".to_owned(), 1)].into(),
-        without_status: [("503".to_owned(), 1)].into(),
-        grpc_messages: [("NOT_FOUND".to_owned(), "why".to_owned())].into(),
-        ..StreamCounts::default()
-    };
-    run.main.http2 = Some(Box::new(counts));
+    run.main.http2 = Some(Box::new(counts()));
     let (mut limited, mut blocked) = (run.clone(), run.clone());
     limited.main.times.stream_wait.record_n(Span(1_000), 3);
     blocked.main.times.flow_wait.record_n(Span(2_000_000), 3);
@@ -262,6 +247,25 @@ fn over_http2() -> [Summary; 3] {
     let kind = |run: &Summary| report(run)["verdict"]["bottleneck"]["kind"].clone();
     assert_eq!([&run, &limited, &blocked].map(kind), ["streams", "stream-limit", "window"]);
     [run, limited, blocked]
+}
+
+/// Counters of HTTP/2.
+fn counts() -> StreamCounts {
+    StreamCounts {
+        connections: 1,
+        limit_least: Some(1),
+        limit_last: Some(2),
+        open_time: Span(1_000),
+        open_max: 2,
+        blocked: 1,
+        blocked_time: Span(1_000),
+        goaways: [("NO_ERROR".to_owned(), 1)].into(),
+        goaway_texts: [("NO_ERROR".to_owned(), "max_age".to_owned())].into(),
+        resets: [("CANCEL".to_owned(), 1)].into(),
+        without_status: [("503".to_owned(), 1)].into(),
+        grpc_messages: [("NOT_FOUND".to_owned(), "why".to_owned())].into(),
+        ..StreamCounts::default()
+    }
 }
 
 /// A broadcast over WebSocket, with pings.

@@ -141,6 +141,10 @@ fn refuses_decisions_that_cannot_be_made() {
         p:6:33: `retry` belongs to a step of one request; this burst has several
     "#]],
     );
+}
+
+#[test]
+fn refuses_deep_switches_and_retries_without_sessions() {
     let mut deep = "\"/\"".to_owned();
     for _ in 0..9 {
         deep = format!("{{ switch = [{{ request = [{deep}] }}] }}");

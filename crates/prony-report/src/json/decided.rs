@@ -1,0 +1,45 @@
+//! Thresholds, decided.
+
+use prony_core::summary::confidence::NoInterval;
+use prony_core::summary::{Checked, Outcome};
+use prony_core::threshold::Unit;
+use serde::Serialize;
+
+use crate::words;
+
+/// A threshold and its outcome.
+#[derive(Serialize)]
+pub(super) struct Decided {
+    threshold: String,
+    outcome: Outcome,
+    unit: &'static str,
+    limit: f64,
+    value: Option<f64>,
+    lo: Option<f64>,
+    hi: Option<f64>,
+    #[serde(flatten)]
+    missing: Option<NoInterval>,
+    sentence: String,
+}
+
+impl Decided {
+    pub(super) fn of(checked: &Checked) -> Self {
+        Self {
+            threshold: checked.threshold.to_string(),
+            outcome: checked.outcome,
+            unit: match checked.threshold.unit {
+                Unit::Time => "ns",
+                Unit::Rate => "per-second",
+                Unit::ByteRate => "bytes-per-second",
+                Unit::Count => "count",
+                Unit::Share => "share",
+            },
+            limit: checked.threshold.limit,
+            value: checked.value,
+            lo: checked.interval.map(|i| i.lo),
+            hi: checked.interval.map(|i| i.hi),
+            missing: checked.no_interval,
+            sentence: words::decided(checked),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The verdict, and what it says of the figures.
+
+use prony_core::summary::{Summary, Verdict};
+
+use super::Detail;
+use super::page::{Ink, Page};
+use crate::{units, words};
+
+pub(super) fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
+    let judgment = summary.verdict();
+    let word = judgment.verdict.word();
+    let bottleneck = summary.bottleneck(&judgment);
+    if judgment.is_valid() {
+        let wait = bottleneck.as_ref().and_then(words::longest_wait);
+        let remarks: Vec<String> = words::failures(summary).into_iter().chain(wait).collect();
+        if remarks.is_empty() {
+            page.inked("verdict", word, Ink::Good);
+        } else {
+            page.inked("verdict", &format!("{word} ({})", remarks.join("; ")), Ink::Warning);
+        }
+    } else {
+        let means = words::verdict(judgment.verdict);
+        page.inked("verdict", &format!("{word}: {means}"), Ink::Bad);
+        for reason in judgment.reasons.iter().take(detail.reasons) {
+            page.line("", &words::reason(reason, summary));
+        }
+        let more = judgment.reasons.len().checked_sub(detail.reasons).filter(|&n| n > 0);
+        if let Some(n) = more {
+            let more = units::counted(n as u64, "more reason", "more reasons");
+            page.line("", &format!("and {more}"));
+        }
+        if let Some(cause) = words::shared_host(&judgment, summary).filter(|_| detail.airy) {
+            page.line("", &cause);
+        }
+        let is_named = judgment.verdict == Verdict::TargetFailed;
+        if let Some(failures) = words::failures(summary).filter(|_| detail.airy && !is_named) {
+            page.line("", &failures);
+        }
+    }
+    if let Some(added) = words::meter_added(summary) {
+        page.line("meter added", &added);
+    }
+    // The verdict has already named the meter or the failures.
+    let is_named = [Verdict::ClientLimited, Verdict::TargetFailed].contains(&judgment.verdict);
+    if let Some(bottleneck) = bottleneck.filter(|_| !is_named) {
+        page.line("bottleneck", &words::bottleneck(&bottleneck));
+    }
+}
