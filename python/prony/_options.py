@@ -679,6 +679,14 @@ class LlmOptions(TypedDict, total=False):
     expect_length: int | str
     """Required length of every reply body, in bytes [default: any]"""
 
+    check: str | Sequence[str]
+    """Check every reply, apart from failures: 'json /ok = true', 'time < 200ms'
+
+    A failed check does not fail its request; the report counts the replies that pass. Checks
+    are of the status, a header, a JSON value, the length, the body or the response time
+    (docs/checks.md). 'NAME: ' in front names a check, for thresholds: --check 'fast: time <
+    200ms' --threshold 'check.fast > 99%'. This option can be repeated."""
+
     reuse: bool
     """Keep connections open between requests (the default)"""
 
@@ -748,6 +756,36 @@ class LlmOptions(TypedDict, total=False):
     """Check each connection with a ping at this interval [default: never]
 
     A connection whose server does not answer until the next ping is closed."""
+
+    messages_over: Literal["each", "all"]
+    """Whether --messages is the rate of each connection, or of all together: each, all
+    [default: each]
+
+    With all, the connections of -c (with --publishers: the publishers) send in turn."""
+
+    ws_compress: bool
+    """Compress messages of WebSocket (permessage-deflate)
+
+    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
+
+    ping_every: Duration
+    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
+
+    The first one is due T after the connection has opened."""
+
+    publishers: int | str
+    """Let the first N connections send the messages, and all others receive them
+
+    Measures a server that passes each message to all other connections: delivery times,
+    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
+
+    publish_after: Duration
+    """When publishers start: when subscribers are there [default: 1s]"""
+
+    subscribers_wait: Duration
+    """How long subscribers stay after the last message is due [default: 2s]
+
+    In the second half of this time they await no new messages, only deliveries."""
 
     model: str
     """Send prompts to a language model of this name, and measure the tokens of its replies
@@ -980,6 +1018,13 @@ class LlmOptions(TypedDict, total=False):
 
     on_loss: Literal["continue", "stop"]
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
+
+    raw: File
+    """Write a line for each request: .csv or .jsonl
+
+    With its times in nanoseconds since the start of the load, its status and error, the
+    bytes of its reply, and its connection. A thread writes the file. If it is late, requests
+    are missing in the file, and the report says how many; the load does not wait."""
 
     output: File | Sequence[File]
     """Also write a file: .html .svg .png .json .csv .xml .md .hgrm .hlog; may be repeated

@@ -79,7 +79,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::ConnectReset => "the connection was reset while it was being opened",
         Fault::TlsHandshake => "the TLS handshake failed",
         Fault::RequestTimeout => "no complete reply within the timeout",
-        Fault::FlowTimeout => "the peer's window held the body back until the timeout",
+        Fault::FlowTimeout => "no window for the rest of the body within the timeout",
         Fault::Reset => "the peer reset the connection",
         Fault::ClosedEarly => "the peer closed before the reply's first byte",
         Fault::Truncated => "the peer closed within the reply",

@@ -75,13 +75,16 @@ impl<'a> Requests<'a> {
         if items.is_empty() {
             self.problems.add(steps.at, "the group has no request");
         }
-        let switch = items.iter().find(
-            |step| matches!(step.value, DeValue::Table(table) if table.contains_key("switch")),
-        );
-        if let Some(step) = switch {
-            let what = "a group cannot contain a switch; end the group before it";
-            self.problems.add(step.at, what);
-            return None;
+        for key in ["group", "switch"] {
+            let has_key = |step: &&Item<'_>| {
+                let DeValue::Table(table) = step.value else { return false };
+                table.contains_key(key)
+            };
+            if let Some(step) = items.iter().find(has_key) {
+                let what = format!("a group cannot contain a {key}; end the group before it");
+                self.problems.add(step.at, what);
+                return None;
+            }
         }
         let bursts: Vec<_> = items.into_iter().map(|step| self.step(step, think, 0)).collect();
         let bursts = bursts.into_iter().collect::<Option<Vec<_>>>()?.concat();

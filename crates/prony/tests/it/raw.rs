@@ -17,7 +17,7 @@ fn every_request_has_a_line() {
     let text = fs::read_to_string(&path).expect("the file");
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    let failed = lines.iter().filter(|line| line["error"] == "bad-status").count();
+    let failed = lines.iter().filter(|line| line["error"] == "unexpected-status").count();
     assert_eq!(lines.len(), 2_000);
     assert_eq!(tally["failed"], failed);
     assert!(failed > 200, "{failed}");

@@ -336,6 +336,7 @@ fn directed() -> Summary {
     run.plan.sessions.as_mut().expect("it has sessions").directed = true;
     let (time, longest) = (Span::from_millis(3), Span::from_millis(1));
     run.run.director = Some(DirectorCost { steps: 80, time, longest });
+    run.run.ended_by = Some("p99 < 1ms, abort".parse().expect("a threshold"));
     run
 }
 

@@ -11,8 +11,9 @@ use crate::units::{Nanos, RequestId};
 pub(in crate::engine) struct Resumed {
     /// What fills them in otherwise, if anything does.
     pub(super) usual: Option<Dynamic>,
-    /// The ID of the last event of each stream, by the slot of its exchange.
-    last: Vec<Vec<u8>>,
+    /// The ID of the last event of each stream, by the slot of its exchange, with the exchange's
+    /// generation.
+    last: Vec<(u32, Vec<u8>)>,
     /// Scratch.
     filled: Filled,
 }
@@ -26,10 +27,12 @@ impl Resumed {
     pub(super) fn resume(&mut self, id: RequestId, last: &[u8]) {
         let slot = id.slot as usize;
         if self.last.len() <= slot {
-            self.last.resize_with(slot + 1, Vec::new);
+            self.last.resize_with(slot + 1, Default::default);
         }
-        self.last[slot].clear();
-        self.last[slot].extend_from_slice(last);
+        let (generation, kept) = &mut self.last[slot];
+        *generation = id.generation;
+        kept.clear();
+        kept.extend_from_slice(last);
     }
 
     pub(super) fn fill(
@@ -42,9 +45,10 @@ impl Resumed {
             Some(usual) if usual.fills(exchange.call) => usual.fill(id, exchange, now)?.clone(),
             _ => Filled::default(),
         };
-        // Only an exchange that was opened again has had a reply.
-        let last = self.last.get(id.slot as usize).filter(|_| exchange.has_begun());
-        if let Some(last) = last.filter(|last| !last.is_empty()) {
+        // Another exchange may have been in the slot. (Whether a reply has begun is forgotten if
+        // the connection is lost again.)
+        let last = self.last.get(id.slot as usize).filter(|(of, _)| *of == id.generation);
+        if let Some((_, last)) = last.filter(|(_, last)| !last.is_empty()) {
             self.filled.add_header("Last-Event-ID", last);
         }
         Ok(&self.filled)

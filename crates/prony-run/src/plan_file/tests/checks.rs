@@ -106,8 +106,7 @@ fn invalid_checks_and_groups_are_reported_with_their_positions() {
     refused(
         &format!("{session}{{ group = 'a', request = [{{ group = 'b', request = ['/'] }}] }}]"),
         expect![[r#"
-            p:5:31: a request has no key `group`; it may have bare, body, burst, checks, endpoint, expect, expect-body, expect-grpc, expect-length, extract, grpc, headers, host, method, name, path, raw, repeat, templates, think, url
-            p:5:44: a request has no key `request`; it may have bare, body, burst, checks, endpoint, expect, expect-body, expect-grpc, expect-length, extract, grpc, headers, host, method, name, path, raw, repeat, templates, think, url
+            p:5:29: a group cannot contain a group; end the group before it
         "#]],
     );
 }

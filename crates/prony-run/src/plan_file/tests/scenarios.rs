@@ -112,34 +112,34 @@ fn refuses_decisions_that_cannot_be_made() {
     refuse(
         &texts.each_ref().map(String::as_str),
         expect![[r#"
-        p:6:24: `when` is a number, expected a condition, as "{{stock}} > 0"
-        p:6:27: `when`: 'x' is unknown; known names: status, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
-        p:6:39: `unless`: '=' is not an operator; write '==' to compare
-        p:6:25: `when`: it has no field, so it is always the same; write as in '{{name}} == value'
-        p:6:25: `until` needs `repeat`, the most times to make the step: 2 or more
-        p:6:28: `at-limit` needs `until`; add it, or omit `at-limit`
-        p:6:62: `at-limit`: 'stop' is unknown; write "fail" or "continue"
-        p:6:37: `until` is empty, expected a condition, as "{{stock}} > 0"
-        p:6:28: a request has no key `when`; it may have bare, body, endpoint, expect, expect-body, expect-grpc, expect-length, extract, grpc, headers, host, method, name, path, raw, templates, url
-        p:6:14: `switch` is a number, expected a list of alternatives: [{ weight = 3, request = [...] }, ...]
-        p:6:14: no alternative of the switch has a request
-        p:6:33: the alternative has no `request`; write request = [] to make nothing
-        p:6:15: `switch` is a number, expected an alternative: { weight = 3, request = [...] }
-        p:6:29: `weight`: '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
-        p:6:50: an alternative has no key `think`; it may have request, weight
-        p:6:14: all alternatives of the switch have a weight of 0
-        p:6:37: a switch has no key `think`; it may have switch, unless, when
-        p:6:25: `retry` is a number, expected { times = 3, wait = "100ms", factor = 2, max = "5s", jitter = 0.2, on = ["status", ...] }
-        p:6:25: `retry` needs `times`: how often to make the request again
-        p:6:35: `times` '0': must be at least 1
-        p:6:47: `factor` '0.5': write a number from 1 to 1000
-        p:6:61: `jitter` '1.5': write a number from 0 to 1
-        p:6:71: `on` names no failure; omit it, or write ["status"]
-        p:6:75: a retry has no key `every`; it may have factor, jitter, max, on, times, wait
-        p:6:47: `factor` '1.2345': write at most three decimals
-        p:6:61: `on`: 'error' is unknown; write "status" or "reply" or "timeout" or "lost" or "connect"
-        p:6:33: `retry` belongs to a step of one request; this burst has several
-    "#]],
+            p:6:24: `when` is a number, expected a condition, as "{{stock}} > 0"
+            p:6:27: `when`: 'x' is unknown; known names: status, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., env NAME
+            p:6:39: `unless`: '=' is not an operator; write '==' to compare
+            p:6:25: `when`: it has no field, so it is always the same; write as in '{{name}} == value'
+            p:6:25: `until` needs `repeat`, the most times to make the step: 2 or more
+            p:6:28: `at-limit` needs `until`; add it, or omit `at-limit`
+            p:6:62: `at-limit`: 'stop' is unknown; write "fail" or "continue"
+            p:6:37: `until` is empty, expected a condition, as "{{stock}} > 0"
+            p:6:28: a request has no key `when`; it may have bare, body, checks, endpoint, expect, expect-body, expect-grpc, expect-length, extract, grpc, headers, host, method, name, path, raw, templates, url
+            p:6:14: `switch` is a number, expected a list of alternatives: [{ weight = 3, request = [...] }, ...]
+            p:6:14: no alternative of the switch has a request
+            p:6:33: the alternative has no `request`; write request = [] to make nothing
+            p:6:15: `switch` is a number, expected an alternative: { weight = 3, request = [...] }
+            p:6:29: `weight`: '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
+            p:6:50: an alternative has no key `think`; it may have request, weight
+            p:6:14: all alternatives of the switch have a weight of 0
+            p:6:37: a switch has no key `think`; it may have switch, unless, when
+            p:6:25: `retry` is a number, expected { times = 3, wait = "100ms", factor = 2, max = "5s", jitter = 0.2, on = ["status", ...] }
+            p:6:25: `retry` needs `times`: how often to make the request again
+            p:6:35: `times` '0': must be at least 1
+            p:6:47: `factor` '0.5': write a number from 1 to 1000
+            p:6:61: `jitter` '1.5': write a number from 0 to 1
+            p:6:71: `on` names no failure; omit it, or write ["status"]
+            p:6:75: a retry has no key `every`; it may have factor, jitter, max, on, times, wait
+            p:6:47: `factor` '1.2345': write at most three decimals
+            p:6:61: `on`: 'error' is unknown; write "status" or "reply" or "timeout" or "lost" or "connect"
+            p:6:33: `retry` belongs to a step of one request; this burst has several
+        "#]],
     );
 }
 
