@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import time
 
@@ -51,6 +52,8 @@ class Page:
         os.write(to_browser[1], json.dumps(message).encode() + b"\0")
         while True:
             while b"\0" not in self.buffer:
+                left = max(0, self.end - time.monotonic())
+                assert select.select([ours[0]], [], [], left)[0], "no reply to " + method
                 piece = os.read(ours[0], 65536)
                 assert piece, "the browser has ended"
                 self.buffer += piece
