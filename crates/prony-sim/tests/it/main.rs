@@ -15,6 +15,7 @@ mod freezes;
 mod goals;
 mod grpc_faults;
 mod http2;
+mod http2_faults;
 #[path = "../../../prony-core/tests/identity/mod.rs"]
 mod identity;
 mod kernel_timestamps;

@@ -104,6 +104,10 @@ impl<P: Carrier> Engine<P> {
             self.depths.learn(conn.endpoint, carried.served);
         }
         self.detach_all(slot, &loss, now);
+        // Streams can have failed alone in the same read.
+        if !self.outcome.failed.is_empty() {
+            self.fail_alone(now);
+        }
         let session = self.links[slot].owner;
         if loss.was_connecting {
             self.load.connected(session, false);
