@@ -36,7 +36,7 @@ impl CheckTally {
         self.unreadable += u64::from(passed.is_none());
     }
 
-    fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         merge_fields!(self, other, {
             passed: add,
             failed: add,
@@ -44,16 +44,6 @@ impl CheckTally {
             passed_by_second: add_by_key,
             failed_by_second: add_by_key,
         });
-    }
-}
-
-/// Merge the results of checks, in the order of the plan.
-pub(super) fn by_check(all: &mut Vec<CheckTally>, part: &[CheckTally]) {
-    if all.len() < part.len() {
-        all.resize_with(part.len(), CheckTally::default);
-    }
-    for (all, part) in all.iter_mut().zip(part) {
-        all.merge(part);
     }
 }
 

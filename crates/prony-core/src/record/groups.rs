@@ -29,7 +29,7 @@ pub struct GroupTally {
 }
 
 impl GroupTally {
-    fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         merge_fields!(self, other, {
             started: add,
             completed: add,
@@ -38,16 +38,6 @@ impl GroupTally {
             duration: Hist::merge,
             without_pauses: Hist::merge,
         });
-    }
-}
-
-/// Merge groups, in the order of the plan.
-pub(super) fn by_group(all: &mut Vec<GroupTally>, part: &[GroupTally]) {
-    if all.len() < part.len() {
-        all.resize_with(part.len(), GroupTally::default);
-    }
-    for (all, part) in all.iter_mut().zip(part) {
-        all.merge(part);
     }
 }
 

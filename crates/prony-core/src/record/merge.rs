@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::broadcast::Broadcast;
-use super::checks::by_check;
+use super::checks::CheckTally;
 use super::connections::Connections;
-use super::groups::by_group;
+use super::groups::GroupTally;
 use super::hist::Hist;
 use super::in_streams::StreamMessages;
 use super::messages::Messages;
@@ -78,9 +78,9 @@ impl Tally {
             without_meter: optional(ResponseLowerBound::merge),
             phases: optional(Phases::merge),
             sessions: optional(SessionTally::merge),
-            names: by_name,
-            checks: by_check,
-            groups: by_group,
+            names: by_place(NameTally::merge),
+            checks: by_place(CheckTally::merge),
+            groups: by_place(GroupTally::merge),
             kept: append,
             clients: append,
         });
@@ -170,12 +170,15 @@ pub(super) fn optional<T: Clone>(
     }
 }
 
-fn by_name(all: &mut Vec<NameTally>, part: &[NameTally]) {
-    if all.len() < part.len() {
-        all.resize_with(part.len(), NameTally::default);
-    }
-    for (all, part) in all.iter_mut().zip(part) {
-        all.merge(part);
+/// Merge what has a place in the plan, in that order.
+pub(super) fn by_place<T: Default>(merge: impl Fn(&mut T, &T)) -> impl Fn(&mut Vec<T>, &Vec<T>) {
+    move |all, part| {
+        if all.len() < part.len() {
+            all.resize_with(part.len(), T::default);
+        }
+        for (all, part) in all.iter_mut().zip(part) {
+            merge(all, part);
+        }
     }
 }
 

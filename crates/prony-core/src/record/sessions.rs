@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{add, add_by_key, merge_fields, optional};
+use super::merge::{add, add_by_key, by_place, merge_fields, optional};
 use super::{Recorder, Stamps};
 use crate::fault::{Fault, FaultClass};
 use crate::proto::Reply;
@@ -124,7 +124,7 @@ impl SessionTally {
             connections: add,
             lengths: add_by_key,
             per_second: add_by_key,
-            kinds: by_place,
+            kinds: by_place(KindTally::merge),
             steps: optional(StepTally::merge),
         });
     }
@@ -143,7 +143,7 @@ impl StepTally {
 }
 
 impl KindTally {
-    fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         merge_fields!(self, other, {
             started: add,
             completed: add,
@@ -151,15 +151,6 @@ impl KindTally {
             unfinished: add,
             lifetime: Hist::merge,
         });
-    }
-}
-
-fn by_place(all: &mut Vec<KindTally>, part: &[KindTally]) {
-    if all.len() < part.len() {
-        all.resize_with(part.len(), KindTally::default);
-    }
-    for (all, part) in all.iter_mut().zip(part) {
-        all.merge(part);
     }
 }
 
