@@ -31,8 +31,8 @@ OPPOSITES = (
 """Flags that turn each other off: False is the same as the opposite."""
 
 
-class LoadOptions(TypedDict, total=False):
-    """The options of `prony load`."""
+class SharedOptions(TypedDict, total=False):
+    """The options that all loads have."""
 
     connections: int | str
     """Number of connections; with --rate, the maximum [default: 50; with --rate, the system
@@ -41,18 +41,6 @@ class LoadOptions(TypedDict, total=False):
     With --rate, the default is as many as the limit of open files allows; the report shows
     the number. In a closed loop over several servers, each of the N users has one connection
     to each server."""
-
-    requests: int | str
-    """Stop after N requests (10k, 2m)"""
-
-    duration: Duration
-    """Stop after this time (1m30s) [default: 10s if no other option ends the run]"""
-
-    rate: str | float
-    """Requests per second, independent of replies (open loop): 20k, 1k..20k@60s
-
-    A constant rate (500, 20k/s), or a list of steps and ramps, which then also sets the
-    duration: 1k@10s,1k..20k@60s,20k@30s."""
 
     arrivals: str
     """Arrival process: fixed, poisson, uniform:LOW:HIGH or trace:FILE [default: fixed]
@@ -65,51 +53,16 @@ class LoadOptions(TypedDict, total=False):
     pipeline: int | str
     """Requests in flight per connection [default: 1]"""
 
-    think: Duration
-    """Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
-
-    Only for closed loops."""
-
-    urls: File | Sequence[File]
-    """Read URLs from a file, one per line; `-` is standard input
-
-    The format of vegeta works too: METHOD URL, then header lines and a line @BODYFILE."""
-
-    session: File
-    """Run the sessions of this file (TOML or wsesslog) instead of single requests
-
-    The paths in the file are relative to the server of the URL. --connections is then the
-    number of users, each of which runs one session after another; --rate is in sessions per
-    second; --think is the pause between two sessions of a user. docs/plan-files.md describes
-    both formats."""
-
-    sessions: int | str
-    """Stop after N sessions (10k, 2m)"""
-
-    session_connections: int | str
-    """Maximum number of connections per session and server [default: 1]"""
-
     pick: str
     """How to choose the next URL: in-turn or random [default: in-turn]
 
     In a closed loop, each thread goes through the URLs on its own."""
-
-    method: str
-    """HTTP method [default: GET, or POST with a body]"""
 
     header: str | Sequence[str] | Mapping[str, str]
     """Add a header: \"Name: value\", or @FILE with one per line; may be repeated
 
     @- reads standard input. Other users of this machine can see the command line; use a file
     for secrets."""
-
-    body: str
-    """Request body, or @FILE [default: none]
-
-    @- reads standard input."""
-
-    content_type: str
-    """Content-Type header [default: none]"""
 
     user: str
     """Name and password for basic authentication, or @FILE [default: from the URL]
@@ -156,12 +109,6 @@ class LoadOptions(TypedDict, total=False):
 
     unix_socket: File
     """Connect to this Unix domain socket instead of the host of the URL"""
-
-    timeout: Duration
-    """Maximum time for a request [default: 30s]
-
-    Measured from the intended start. A request that times out counts as an error, and enters
-    the latencies with at least this time."""
 
     connect_timeout: Duration
     """Maximum time to establish a connection [default: 5s]"""
@@ -211,6 +158,277 @@ class LoadOptions(TypedDict, total=False):
     """Check each connection with a ping at this interval [default: never]
 
     A connection whose server does not answer until the next ping is closed."""
+
+    messages_over: Literal["each", "all"]
+    """Whether --messages is the rate of each connection, or of all together: each, all
+    [default: each]
+
+    With all, the connections of -c (with --publishers: the publishers) send in turn."""
+
+    ws_compress: bool
+    """Compress messages of WebSocket (permessage-deflate)
+
+    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
+
+    ping_every: Duration
+    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
+
+    The first one is due T after the connection has opened."""
+
+    publishers: int | str
+    """Let the first N connections send the messages, and all others receive them
+
+    Measures a server that passes each message to all other connections: delivery times,
+    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
+
+    publish_after: Duration
+    """When publishers start: when subscribers are there [default: 1s]"""
+
+    subscribers_wait: Duration
+    """How long subscribers stay after the last message is due [default: 2s]
+
+    In the second half of this time they await no new messages, only deliveries."""
+
+    model: str
+    """Send prompts to a language model of this name, and measure the tokens of its replies
+
+    For servers with the interface of OpenAI or Anthropic. The report has the time to the
+    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
+
+    dialect: Literal["chat", "completions", "anthropic"]
+    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
+
+    The path of the URL follows from it if it is / or ends with /v1."""
+
+    prompts: File
+    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
+
+    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
+
+    all_turns: bool
+    """Send all turns of conversations of --prompts, one after another, as sessions
+
+    Each turn has the turns before it, with the replies of the file. -c and --rate then count
+    conversations."""
+
+    turn_think: Duration
+    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
+
+    input_tokens: str
+    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
+
+    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
+    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
+    words; the report says how many tokens the server has counted."""
+
+    output_tokens: str
+    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
+
+    prompt_count: int | str
+    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
+
+    trace: File
+    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
+
+    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
+    others (docs/llm.md). The words are drawn."""
+
+    no_streaming: bool
+    """Ask for replies in one piece instead of streams"""
+
+    slo: str
+    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
+
+    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
+
+    api_key_env: str
+    """Send the API key that this environment variable contains
+
+    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
+
+    body_fields: str
+    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
+
+    insecure: bool
+    """Do not verify the server's certificate"""
+
+    cacert: File
+    """CA certificates (PEM) to trust instead of the system's"""
+
+    cert: File
+    """Client certificate (PEM), with its chain"""
+
+    key: File
+    """Private key of the certificate (PEM) [default: from the file of the certificate]"""
+
+    sni: str
+    """Server name to send (SNI) and to verify [default: the target's host]"""
+
+    tls: str
+    """Use only this TLS version: 1.2 or 1.3 [default: the highest both sides support]"""
+
+    ciphers: str
+    """Cipher suites, by their IANA or OpenSSL names [default: all]
+
+    Separate several with commas or colons, in order of preference."""
+
+    groups: str
+    """Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
+
+    Separate several with commas or colons. The client sends a key share for the first; a
+    server that chooses another one costs a round trip."""
+
+    alpn: str
+    """Application protocols to offer (ALPN), or `none` [default: http/1.1]"""
+
+    tls_resume: str
+    """Resume TLS sessions: on, off, session [default: on]
+
+    session: resume only within one session of the plan. In a plan without sessions: only
+    within one user of a closed loop, or one connection slot of an open loop."""
+
+    threads: int | str
+    """Number of worker threads [default: the number of cores available to the process]"""
+
+    pin: bool
+    """Pin each thread to a core"""
+
+    driver: Literal["auto", "uring", "epoll"]
+    """Kernel interface [default: auto]
+
+    auto selects io_uring where it is faster, that is for closed loops without pipelining and
+    for one connection per request, and epoll otherwise or if the kernel refuses io_uring.
+    io_uring needs about 10 MiB more memory. The report names the driver."""
+
+    precision: Duration
+    """How to wait for the next send: sleep, auto, spin, or a time such as 1ms [default: auto]
+
+    sleep: never spin; sends are as punctual as the kernel's timers, at the lowest CPU use.
+    auto: sleep until shortly before, then spin, for at most 10 % of one core. spin: always
+    spin; the most punctual sends, at one whole core per thread. A time T: check the schedule
+    every T and send everything due at once, up to T late. This saves CPU if requests are due
+    more often than every T; the report shows the added send lag."""
+
+    seed: int | str
+    """Seed of the random numbers [default: random; shown in the report]
+
+    The same seed and the same plan give the same schedule and the same order of requests."""
+
+    timestamps: bool
+    """Split response times into parts with kernel timestamps
+
+    The kernel records when requests leave it and when replies reach it, for TCP (also with
+    TLS) and UDP. Uses epoll instead of io_uring, and one more system call per write."""
+
+    simulate: str
+    """Run in a simulated world with this seed instead of on the network
+
+    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
+    moments, and the same seed gives the same report. This shows what a plan does, and how
+    precise its figures will be."""
+
+    simulate_latency: str
+    """Service time of the simulated server, as in `prony serve --latency`
+
+    For language models it is the time to the first token; a token follows each 10 ms, up to
+    100 in all."""
+
+    simulate_workers: int | str
+    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
+
+    source: str | Sequence[str]
+    """Local addresses to connect from, in turn
+
+    Each address adds its own range of local ports."""
+
+    ipv4: bool
+    """Use IPv4 addresses only"""
+
+    ipv6: bool
+    """Use IPv6 addresses only"""
+
+    hosts: int | str
+    """Split the load over this number of workers
+
+    Each is a process that runs one share of the plan, and gets its share of this machine's
+    cores unless --threads sets the threads of each."""
+
+    engine: Literal["local", "ray"]
+    """What starts the workers: processes on this machine, or a Ray cluster, one worker per host
+    [default: local]
+
+    ray needs `pip install 'prony[ray]'` on all hosts of the cluster, one of which is this
+    one (docs/many-hosts.md)."""
+
+    cluster: str
+    """Address of the Ray cluster, HOST:PORT [default: $RAY_ADDRESS, or that of this host]"""
+
+    insecure_cluster: bool
+    """Use a Ray cluster that needs no token (RAY_AUTH_MODE)
+
+    Such a cluster runs the code of anyone who reaches its port."""
+
+    show_secrets: bool
+    """Show passwords, header values, bodies and query values in reports
+
+    Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
+
+
+class LoadOptions(SharedOptions, total=False):
+    """The options of `prony load`."""
+
+    requests: int | str
+    """Stop after N requests (10k, 2m)"""
+
+    duration: Duration
+    """Stop after this time (1m30s) [default: 10s if no other option ends the run]"""
+
+    rate: str | float
+    """Requests per second, independent of replies (open loop): 20k, 1k..20k@60s
+
+    A constant rate (500, 20k/s), or a list of steps and ramps, which then also sets the
+    duration: 1k@10s,1k..20k@60s,20k@30s."""
+
+    think: Duration
+    """Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
+
+    Only for closed loops."""
+
+    urls: File | Sequence[File]
+    """Read URLs from a file, one per line; `-` is standard input
+
+    The format of vegeta works too: METHOD URL, then header lines and a line @BODYFILE."""
+
+    session: File
+    """Run the sessions of this file (TOML or wsesslog) instead of single requests
+
+    The paths in the file are relative to the server of the URL. --connections is then the
+    number of users, each of which runs one session after another; --rate is in sessions per
+    second; --think is the pause between two sessions of a user. docs/plan-files.md describes
+    both formats."""
+
+    sessions: int | str
+    """Stop after N sessions (10k, 2m)"""
+
+    session_connections: int | str
+    """Maximum number of connections per session and server [default: 1]"""
+
+    method: str
+    """HTTP method [default: GET, or POST with a body]"""
+
+    body: str
+    """Request body, or @FILE [default: none]
+
+    @- reads standard input."""
+
+    content_type: str
+    """Content-Type header [default: none]"""
+
+    timeout: Duration
+    """Maximum time for a request [default: 30s]
+
+    Measured from the intended start. A request that times out counts as an error, and enters
+    the latencies with at least this time."""
 
     grpc: str
     """Call this method of gRPC: package.Service/Method
@@ -283,36 +501,6 @@ class LoadOptions(TypedDict, total=False):
     subprotocol: str | Sequence[str]
     """Offer this subprotocol of WebSocket, may be repeated"""
 
-    messages_over: Literal["each", "all"]
-    """Whether --messages is the rate of each connection, or of all together: each, all
-    [default: each]
-
-    With all, the connections of -c (with --publishers: the publishers) send in turn."""
-
-    ws_compress: bool
-    """Compress messages of WebSocket (permessage-deflate)
-
-    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
-
-    ping_every: Duration
-    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
-
-    The first one is due T after the connection has opened."""
-
-    publishers: int | str
-    """Let the first N connections send the messages, and all others receive them
-
-    Measures a server that passes each message to all other connections: delivery times,
-    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
-
-    publish_after: Duration
-    """When publishers start: when subscribers are there [default: 1s]"""
-
-    subscribers_wait: Duration
-    """How long subscribers stay after the last message is due [default: 2s]
-
-    In the second half of this time they await no new messages, only deliveries."""
-
     stream: str
     """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
 
@@ -344,139 +532,8 @@ class LoadOptions(TypedDict, total=False):
     header Last-Event-ID. It is still the same request, with one timeout. For server-sent
     events, with one of the bounds above."""
 
-    model: str
-    """Send prompts to a language model of this name, and measure the tokens of its replies
-
-    For servers with the interface of OpenAI or Anthropic. The report has the time to the
-    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
-
-    dialect: Literal["chat", "completions", "anthropic"]
-    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
-
-    The path of the URL follows from it if it is / or ends with /v1."""
-
-    prompts: File
-    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
-
-    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
-
-    all_turns: bool
-    """Send all turns of conversations of --prompts, one after another, as sessions
-
-    Each turn has the turns before it, with the replies of the file. -c and --rate then count
-    conversations."""
-
-    turn_think: Duration
-    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
-
-    input_tokens: str
-    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
-
-    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
-    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
-    words; the report says how many tokens the server has counted."""
-
-    output_tokens: str
-    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
-
-    prompt_count: int | str
-    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
-
-    trace: File
-    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
-
-    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
-    others (docs/llm.md). The words are drawn."""
-
-    no_streaming: bool
-    """Ask for replies in one piece instead of streams"""
-
-    slo: str
-    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
-
-    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
-
-    api_key_env: str
-    """Send the API key that this environment variable contains
-
-    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
-
-    body_fields: str
-    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
-
-    insecure: bool
-    """Do not verify the server's certificate"""
-
-    cacert: File
-    """CA certificates (PEM) to trust instead of the system's"""
-
-    cert: File
-    """Client certificate (PEM), with its chain"""
-
-    key: File
-    """Private key of the certificate (PEM) [default: from the file of the certificate]"""
-
-    sni: str
-    """Server name to send (SNI) and to verify [default: the target's host]"""
-
-    tls: str
-    """Use only this TLS version: 1.2 or 1.3 [default: the highest both sides support]"""
-
-    ciphers: str
-    """Cipher suites, by their IANA or OpenSSL names [default: all]
-
-    Separate several with commas or colons, in order of preference."""
-
-    groups: str
-    """Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
-
-    Separate several with commas or colons. The client sends a key share for the first; a
-    server that chooses another one costs a round trip."""
-
-    alpn: str
-    """Application protocols to offer (ALPN), or `none` [default: http/1.1]"""
-
-    tls_resume: str
-    """Resume TLS sessions: on, off, session [default: on]
-
-    session: resume only within one session of the plan. In a plan without sessions: only
-    within one user of a closed loop, or one connection slot of an open loop."""
-
     warmup: Duration
     """Run the load this long before measuring; reported separately [default: 0s]"""
-
-    threads: int | str
-    """Number of worker threads [default: the number of cores available to the process]"""
-
-    pin: bool
-    """Pin each thread to a core"""
-
-    driver: Literal["auto", "uring", "epoll"]
-    """Kernel interface [default: auto]
-
-    auto selects io_uring where it is faster, that is for closed loops without pipelining and
-    for one connection per request, and epoll otherwise or if the kernel refuses io_uring.
-    io_uring needs about 10 MiB more memory. The report names the driver."""
-
-    precision: Duration
-    """How to wait for the next send: sleep, auto, spin, or a time such as 1ms [default: auto]
-
-    sleep: never spin; sends are as punctual as the kernel's timers, at the lowest CPU use.
-    auto: sleep until shortly before, then spin, for at most 10 % of one core. spin: always
-    spin; the most punctual sends, at one whole core per thread. A time T: check the schedule
-    every T and send everything due at once, up to T late. This saves CPU if requests are due
-    more often than every T; the report shows the added send lag."""
-
-    seed: int | str
-    """Seed of the random numbers [default: random; shown in the report]
-
-    The same seed and the same plan give the same schedule and the same order of requests."""
-
-    timestamps: bool
-    """Split response times into parts with kernel timestamps
-
-    The kernel records when requests leave it and when replies reach it, for TCP (also with
-    TLS) and UDP. Uses epoll instead of io_uring, and one more system call per write."""
 
     percentile: str | float
     """Require enough samples for this percentile of the response time, such as p99.9
@@ -485,33 +542,6 @@ class LoadOptions(TypedDict, total=False):
 
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
-
-    simulate: str
-    """Run in a simulated world with this seed instead of on the network
-
-    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
-    moments, and the same seed gives the same report. This shows what a plan does, and how
-    precise its figures will be."""
-
-    simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`
-
-    For language models it is the time to the first token; a token follows each 10 ms, up to
-    100 in all."""
-
-    simulate_workers: int | str
-    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
-
-    source: str | Sequence[str]
-    """Local addresses to connect from, in turn
-
-    Each address adds its own range of local ports."""
-
-    ipv4: bool
-    """Use IPv4 addresses only"""
-
-    ipv6: bool
-    """Use IPv6 addresses only"""
 
     until: str | Sequence[str]
     """Stop when a figure has reached this precision, such as 'p99 +- 5%'
@@ -552,27 +582,6 @@ class LoadOptions(TypedDict, total=False):
 
     By this host's clock, which is read once before the start and never during the run."""
 
-    hosts: int | str
-    """Split the load over this number of workers
-
-    Each is a process that runs one share of the plan, and gets its share of this machine's
-    cores unless --threads sets the threads of each."""
-
-    engine: Literal["local", "ray"]
-    """What starts the workers: processes on this machine, or a Ray cluster, one worker per host
-    [default: local]
-
-    ray needs `pip install 'prony[ray]'` on all hosts of the cluster, one of which is this
-    one (docs/many-hosts.md)."""
-
-    cluster: str
-    """Address of the Ray cluster, HOST:PORT [default: $RAY_ADDRESS, or that of this host]"""
-
-    insecure_cluster: bool
-    """Use a Ray cluster that needs no token (RAY_AUTH_MODE)
-
-    Such a cluster runs the code of anyone who reaches its port."""
-
     on_loss: Literal["continue", "stop"]
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
@@ -597,25 +606,12 @@ class LoadOptions(TypedDict, total=False):
     given): an error for each missed threshold, and for a run that is not valid. Appends the
     Markdown report to the file that the variable GITHUB_STEP_SUMMARY names."""
 
-    show_secrets: bool
-    """Show passwords, header values, bodies and query values in reports
-
-    Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
-
     label: str
     """Save this label, such as a commit, in the JSON report; `prony report --trend` shows it"""
 
 
-class LlmOptions(TypedDict, total=False):
+class LlmOptions(SharedOptions, total=False):
     """The options of `prony llm`."""
-
-    connections: int | str
-    """Number of connections; with --rate, the maximum [default: 50; with --rate, the system
-    limit]
-
-    With --rate, the default is as many as the limit of open files allows; the report shows
-    the number. In a closed loop over several servers, each of the N users has one connection
-    to each server."""
 
     requests: int | str
     """Stop after N requests (10k, 2m)"""
@@ -629,78 +625,10 @@ class LlmOptions(TypedDict, total=False):
     A constant rate (500, 20k/s), or a list of steps and ramps, which then also sets the
     duration: 1k@10s,1k..20k@60s,20k@30s."""
 
-    arrivals: str
-    """Arrival process: fixed, poisson, uniform:LOW:HIGH or trace:FILE [default: fixed]
-
-    How an open loop spaces its requests. fixed: at equal intervals. poisson: a Poisson
-    process at the rate of --rate. uniform: intervals drawn between LOW and HIGH. trace: at
-    the times in FILE, one per line, in seconds. uniform and trace set the rate themselves
-    and exclude --rate."""
-
-    pipeline: int | str
-    """Requests in flight per connection [default: 1]"""
-
     think: Duration
     """Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
 
     Only for closed loops."""
-
-    pick: str
-    """How to choose the next URL: in-turn or random [default: in-turn]
-
-    In a closed loop, each thread goes through the URLs on its own."""
-
-    header: str | Sequence[str] | Mapping[str, str]
-    """Add a header: \"Name: value\", or @FILE with one per line; may be repeated
-
-    @- reads standard input. Other users of this machine can see the command line; use a file
-    for secrets."""
-
-    user: str
-    """Name and password for basic authentication, or @FILE [default: from the URL]
-
-    The file contains one line, NAME:PASS. @- reads standard input."""
-
-    host: str
-    """Host header [default: host and port of the URL]"""
-
-    http: str
-    """HTTP version: 1.0, 1.1, 2 or 2-only [default: 1.1]
-
-    2: HTTP/2 if the server offers it in the TLS handshake (ALPN), otherwise HTTP/1.1.
-    2-only: HTTP/2 alone; for http:// URLs without negotiation (prior knowledge)."""
-
-    expect: int | str
-    """Status codes that count as success: 200, 2xx, 200-299,404 [default: 2xx,3xx]"""
-
-    expect_body: str
-    """Text that every reply body must contain [default: none]"""
-
-    expect_length: int | str
-    """Required length of every reply body, in bytes [default: any]"""
-
-    check: str | Sequence[str]
-    """Check every reply, apart from failures: 'json /ok = true', 'time < 200ms'
-
-    A failed check does not fail its request; the report counts the replies that pass. Checks
-    are of the status, a header, a JSON value, the length, the body or the response time
-    (docs/checks.md). 'NAME: ' in front names a check, for thresholds: --check 'fast: time <
-    200ms' --threshold 'check.fast > 99%'. This option can be repeated."""
-
-    reuse: bool
-    """Keep connections open between requests (the default)"""
-
-    no_reuse: bool
-    """Open a new connection for every request"""
-
-    requests_per_connection: int | str
-    """Close a connection after N requests [default: never]"""
-
-    connect_to: str
-    """Connect to this HOST:PORT instead of the host of the URL"""
-
-    unix_socket: File
-    """Connect to this Unix domain socket instead of the host of the URL"""
 
     timeout: Duration
     """Maximum time for a request [default: 10m]
@@ -708,218 +636,8 @@ class LlmOptions(TypedDict, total=False):
     Measured from the intended start. A request that times out counts as an error, and enters
     the latencies with at least this time."""
 
-    connect_timeout: Duration
-    """Maximum time to establish a connection [default: 5s]"""
-
-    http2: bool
-    """HTTP/2 if the server offers it: --http 2"""
-
-    h2c: bool
-    """HTTP/2 without negotiation, for http:// URLs: --http 2-only"""
-
-    streams: int | str
-    """Concurrent streams per connection [default: 1; 100 in an open loop]
-
-    The server may allow fewer. Requests that wait for a stream wait in the client; the
-    report shows how long (stream wait). A closed loop of C connections has C x N users."""
-
-    fill: bool
-    """Use as few connections as possible: a new one only when the others have no free stream
-
-    By default an open loop uses an idle connection, or opens a new one, before it puts a
-    second request on a connection."""
-
-    window: str
-    """Flow-control window of each stream and of the connection, in bytes [default: 1g]"""
-
-    header_table_size: str
-    """Size of the table for the header fields of replies, in bytes; 0: none [default: 4k]"""
-
-    max_frame_size: str
-    """Largest frame that the server may send, in bytes [default: 16k]"""
-
-    wait_settings: bool
-    """Send requests only when the server's settings have arrived
-
-    By default the first requests go out with the client's own settings, before the server's
-    limit of streams is known."""
-
-    hpack: str
-    """Header compression: warm, or static (no use of the server's table) [default: warm]"""
-
-    retry_refused: bool
-    """Send requests again whose streams the server refuses, up to 16 times
-
-    They keep their intended start. By default they fail, as other clients show it to users."""
-
-    keepalive: Duration
-    """Check each connection with a ping at this interval [default: never]
-
-    A connection whose server does not answer until the next ping is closed."""
-
-    messages_over: Literal["each", "all"]
-    """Whether --messages is the rate of each connection, or of all together: each, all
-    [default: each]
-
-    With all, the connections of -c (with --publishers: the publishers) send in turn."""
-
-    ws_compress: bool
-    """Compress messages of WebSocket (permessage-deflate)
-
-    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
-
-    ping_every: Duration
-    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
-
-    The first one is due T after the connection has opened."""
-
-    publishers: int | str
-    """Let the first N connections send the messages, and all others receive them
-
-    Measures a server that passes each message to all other connections: delivery times,
-    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
-
-    publish_after: Duration
-    """When publishers start: when subscribers are there [default: 1s]"""
-
-    subscribers_wait: Duration
-    """How long subscribers stay after the last message is due [default: 2s]
-
-    In the second half of this time they await no new messages, only deliveries."""
-
-    model: str
-    """Send prompts to a language model of this name, and measure the tokens of its replies
-
-    For servers with the interface of OpenAI or Anthropic. The report has the time to the
-    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
-
-    dialect: Literal["chat", "completions", "anthropic"]
-    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
-
-    The path of the URL follows from it if it is / or ends with /v1."""
-
-    prompts: File
-    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
-
-    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
-
-    all_turns: bool
-    """Send all turns of conversations of --prompts, one after another, as sessions
-
-    Each turn has the turns before it, with the replies of the file. -c and --rate then count
-    conversations."""
-
-    turn_think: Duration
-    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
-
-    input_tokens: str
-    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
-
-    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
-    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
-    words; the report says how many tokens the server has counted."""
-
-    output_tokens: str
-    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
-
-    prompt_count: int | str
-    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
-
-    trace: File
-    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
-
-    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
-    others (docs/llm.md). The words are drawn."""
-
-    no_streaming: bool
-    """Ask for replies in one piece instead of streams"""
-
-    slo: str
-    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
-
-    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
-
-    api_key_env: str
-    """Send the API key that this environment variable contains
-
-    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
-
-    body_fields: str
-    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
-
-    insecure: bool
-    """Do not verify the server's certificate"""
-
-    cacert: File
-    """CA certificates (PEM) to trust instead of the system's"""
-
-    cert: File
-    """Client certificate (PEM), with its chain"""
-
-    key: File
-    """Private key of the certificate (PEM) [default: from the file of the certificate]"""
-
-    sni: str
-    """Server name to send (SNI) and to verify [default: the target's host]"""
-
-    tls: str
-    """Use only this TLS version: 1.2 or 1.3 [default: the highest both sides support]"""
-
-    ciphers: str
-    """Cipher suites, by their IANA or OpenSSL names [default: all]
-
-    Separate several with commas or colons, in order of preference."""
-
-    groups: str
-    """Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
-
-    Separate several with commas or colons. The client sends a key share for the first; a
-    server that chooses another one costs a round trip."""
-
-    alpn: str
-    """Application protocols to offer (ALPN), or `none` [default: http/1.1]"""
-
-    tls_resume: str
-    """Resume TLS sessions: on, off, session [default: on]
-
-    session: resume only within one session of the plan. In a plan without sessions: only
-    within one user of a closed loop, or one connection slot of an open loop."""
-
     warmup: Duration
     """Run the load this long before measuring; reported separately [default: 0s]"""
-
-    threads: int | str
-    """Number of worker threads [default: the number of cores available to the process]"""
-
-    pin: bool
-    """Pin each thread to a core"""
-
-    driver: Literal["auto", "uring", "epoll"]
-    """Kernel interface [default: auto]
-
-    auto selects io_uring where it is faster, that is for closed loops without pipelining and
-    for one connection per request, and epoll otherwise or if the kernel refuses io_uring.
-    io_uring needs about 10 MiB more memory. The report names the driver."""
-
-    precision: Duration
-    """How to wait for the next send: sleep, auto, spin, or a time such as 1ms [default: auto]
-
-    sleep: never spin; sends are as punctual as the kernel's timers, at the lowest CPU use.
-    auto: sleep until shortly before, then spin, for at most 10 % of one core. spin: always
-    spin; the most punctual sends, at one whole core per thread. A time T: check the schedule
-    every T and send everything due at once, up to T late. This saves CPU if requests are due
-    more often than every T; the report shows the added send lag."""
-
-    seed: int | str
-    """Seed of the random numbers [default: random; shown in the report]
-
-    The same seed and the same plan give the same schedule and the same order of requests."""
-
-    timestamps: bool
-    """Split response times into parts with kernel timestamps
-
-    The kernel records when requests leave it and when replies reach it, for TCP (also with
-    TLS) and UDP. Uses epoll instead of io_uring, and one more system call per write."""
 
     percentile: str | float
     """Require enough samples for this percentile of the response time, such as p99.9
@@ -928,33 +646,6 @@ class LlmOptions(TypedDict, total=False):
 
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
-
-    simulate: str
-    """Run in a simulated world with this seed instead of on the network
-
-    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
-    moments, and the same seed gives the same report. This shows what a plan does, and how
-    precise its figures will be."""
-
-    simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`
-
-    For language models it is the time to the first token; a token follows each 10 ms, up to
-    100 in all."""
-
-    simulate_workers: int | str
-    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
-
-    source: str | Sequence[str]
-    """Local addresses to connect from, in turn
-
-    Each address adds its own range of local ports."""
-
-    ipv4: bool
-    """Use IPv4 addresses only"""
-
-    ipv6: bool
-    """Use IPv6 addresses only"""
 
     until: str | Sequence[str]
     """Stop when a figure has reached this precision, such as 'p99 +- 5%'
@@ -995,27 +686,6 @@ class LlmOptions(TypedDict, total=False):
 
     By this host's clock, which is read once before the start and never during the run."""
 
-    hosts: int | str
-    """Split the load over this number of workers
-
-    Each is a process that runs one share of the plan, and gets its share of this machine's
-    cores unless --threads sets the threads of each."""
-
-    engine: Literal["local", "ray"]
-    """What starts the workers: processes on this machine, or a Ray cluster, one worker per host
-    [default: local]
-
-    ray needs `pip install 'prony[ray]'` on all hosts of the cluster, one of which is this
-    one (docs/many-hosts.md)."""
-
-    cluster: str
-    """Address of the Ray cluster, HOST:PORT [default: $RAY_ADDRESS, or that of this host]"""
-
-    insecure_cluster: bool
-    """Use a Ray cluster that needs no token (RAY_AUTH_MODE)
-
-    Such a cluster runs the code of anyone who reaches its port."""
-
     on_loss: Literal["continue", "stop"]
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
@@ -1039,11 +709,6 @@ class LlmOptions(TypedDict, total=False):
     Prints workflow commands after the report (to standard error if --json or --format is
     given): an error for each missed threshold, and for a run that is not valid. Appends the
     Markdown report to the file that the variable GITHUB_STEP_SUMMARY names."""
-
-    show_secrets: bool
-    """Show passwords, header values, bodies and query values in reports
-
-    Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
 
     label: str
     """Save this label, such as a commit, in the JSON report; `prony report --trend` shows it"""
@@ -1451,7 +1116,7 @@ class RttOptions(TypedDict, total=False):
     """Save this label, such as a commit, in the JSON report; `prony report --trend` shows it"""
 
 
-class CapacityOptions(TypedDict, total=False):
+class CapacityOptions(SharedOptions, total=False):
     """The options of `prony capacity`."""
 
     by: Literal["rate", "connections"]
@@ -1476,25 +1141,6 @@ class CapacityOptions(TypedDict, total=False):
 
     Shows whether a target that is overloaded degrades, or collapses."""
 
-    connections: int | str
-    """Number of connections; with --rate, the maximum [default: 50; with --rate, the system
-    limit]
-
-    With --rate, the default is as many as the limit of open files allows; the report shows
-    the number. In a closed loop over several servers, each of the N users has one connection
-    to each server."""
-
-    arrivals: str
-    """Arrival process: fixed, poisson, uniform:LOW:HIGH or trace:FILE [default: fixed]
-
-    How an open loop spaces its requests. fixed: at equal intervals. poisson: a Poisson
-    process at the rate of --rate. uniform: intervals drawn between LOW and HIGH. trace: at
-    the times in FILE, one per line, in seconds. uniform and trace set the rate themselves
-    and exclude --rate."""
-
-    pipeline: int | str
-    """Requests in flight per connection [default: 1]"""
-
     urls: File | Sequence[File]
     """Read URLs from a file, one per line; `-` is standard input
 
@@ -1511,19 +1157,8 @@ class CapacityOptions(TypedDict, total=False):
     session_connections: int | str
     """Maximum number of connections per session and server [default: 1]"""
 
-    pick: str
-    """How to choose the next URL: in-turn or random [default: in-turn]
-
-    In a closed loop, each thread goes through the URLs on its own."""
-
     method: str
     """HTTP method [default: GET, or POST with a body]"""
-
-    header: str | Sequence[str] | Mapping[str, str]
-    """Add a header: \"Name: value\", or @FILE with one per line; may be repeated
-
-    @- reads standard input. Other users of this machine can see the command line; use a file
-    for secrets."""
 
     body: str
     """Request body, or @FILE [default: none]
@@ -1533,106 +1168,11 @@ class CapacityOptions(TypedDict, total=False):
     content_type: str
     """Content-Type header [default: none]"""
 
-    user: str
-    """Name and password for basic authentication, or @FILE [default: from the URL]
-
-    The file contains one line, NAME:PASS. @- reads standard input."""
-
-    host: str
-    """Host header [default: host and port of the URL]"""
-
-    http: str
-    """HTTP version: 1.0, 1.1, 2 or 2-only [default: 1.1]
-
-    2: HTTP/2 if the server offers it in the TLS handshake (ALPN), otherwise HTTP/1.1.
-    2-only: HTTP/2 alone; for http:// URLs without negotiation (prior knowledge)."""
-
-    expect: int | str
-    """Status codes that count as success: 200, 2xx, 200-299,404 [default: 2xx,3xx]"""
-
-    expect_body: str
-    """Text that every reply body must contain [default: none]"""
-
-    expect_length: int | str
-    """Required length of every reply body, in bytes [default: any]"""
-
-    check: str | Sequence[str]
-    """Check every reply, apart from failures: 'json /ok = true', 'time < 200ms'
-
-    A failed check does not fail its request; the report counts the replies that pass. Checks
-    are of the status, a header, a JSON value, the length, the body or the response time
-    (docs/checks.md). 'NAME: ' in front names a check, for thresholds: --check 'fast: time <
-    200ms' --threshold 'check.fast > 99%'. This option can be repeated."""
-
-    reuse: bool
-    """Keep connections open between requests (the default)"""
-
-    no_reuse: bool
-    """Open a new connection for every request"""
-
-    requests_per_connection: int | str
-    """Close a connection after N requests [default: never]"""
-
-    connect_to: str
-    """Connect to this HOST:PORT instead of the host of the URL"""
-
-    unix_socket: File
-    """Connect to this Unix domain socket instead of the host of the URL"""
-
     timeout: Duration
     """Maximum time for a request [default: 30s]
 
     Measured from the intended start. A request that times out counts as an error, and enters
     the latencies with at least this time."""
-
-    connect_timeout: Duration
-    """Maximum time to establish a connection [default: 5s]"""
-
-    http2: bool
-    """HTTP/2 if the server offers it: --http 2"""
-
-    h2c: bool
-    """HTTP/2 without negotiation, for http:// URLs: --http 2-only"""
-
-    streams: int | str
-    """Concurrent streams per connection [default: 1; 100 in an open loop]
-
-    The server may allow fewer. Requests that wait for a stream wait in the client; the
-    report shows how long (stream wait). A closed loop of C connections has C x N users."""
-
-    fill: bool
-    """Use as few connections as possible: a new one only when the others have no free stream
-
-    By default an open loop uses an idle connection, or opens a new one, before it puts a
-    second request on a connection."""
-
-    window: str
-    """Flow-control window of each stream and of the connection, in bytes [default: 1g]"""
-
-    header_table_size: str
-    """Size of the table for the header fields of replies, in bytes; 0: none [default: 4k]"""
-
-    max_frame_size: str
-    """Largest frame that the server may send, in bytes [default: 16k]"""
-
-    wait_settings: bool
-    """Send requests only when the server's settings have arrived
-
-    By default the first requests go out with the client's own settings, before the server's
-    limit of streams is known."""
-
-    hpack: str
-    """Header compression: warm, or static (no use of the server's table) [default: warm]"""
-
-    retry_refused: bool
-    """Send requests again whose streams the server refuses, up to 16 times
-
-    They keep their intended start. By default they fail, as other clients show it to users."""
-
-    keepalive: Duration
-    """Check each connection with a ping at this interval [default: never]
-
-    A connection whose server does not answer until the next ping is closed."""
 
     grpc: str
     """Call this method of gRPC: package.Service/Method
@@ -1705,36 +1245,6 @@ class CapacityOptions(TypedDict, total=False):
     subprotocol: str | Sequence[str]
     """Offer this subprotocol of WebSocket, may be repeated"""
 
-    messages_over: Literal["each", "all"]
-    """Whether --messages is the rate of each connection, or of all together: each, all
-    [default: each]
-
-    With all, the connections of -c (with --publishers: the publishers) send in turn."""
-
-    ws_compress: bool
-    """Compress messages of WebSocket (permessage-deflate)
-
-    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
-
-    ping_every: Duration
-    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
-
-    The first one is due T after the connection has opened."""
-
-    publishers: int | str
-    """Let the first N connections send the messages, and all others receive them
-
-    Measures a server that passes each message to all other connections: delivery times,
-    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
-
-    publish_after: Duration
-    """When publishers start: when subscribers are there [default: 1s]"""
-
-    subscribers_wait: Duration
-    """How long subscribers stay after the last message is due [default: 2s]
-
-    In the second half of this time they await no new messages, only deliveries."""
-
     stream: str
     """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
 
@@ -1766,137 +1276,6 @@ class CapacityOptions(TypedDict, total=False):
     header Last-Event-ID. It is still the same request, with one timeout. For server-sent
     events, with one of the bounds above."""
 
-    model: str
-    """Send prompts to a language model of this name, and measure the tokens of its replies
-
-    For servers with the interface of OpenAI or Anthropic. The report has the time to the
-    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
-
-    dialect: Literal["chat", "completions", "anthropic"]
-    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
-
-    The path of the URL follows from it if it is / or ends with /v1."""
-
-    prompts: File
-    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
-
-    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
-
-    all_turns: bool
-    """Send all turns of conversations of --prompts, one after another, as sessions
-
-    Each turn has the turns before it, with the replies of the file. -c and --rate then count
-    conversations."""
-
-    turn_think: Duration
-    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
-
-    input_tokens: str
-    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
-
-    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
-    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
-    words; the report says how many tokens the server has counted."""
-
-    output_tokens: str
-    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
-
-    prompt_count: int | str
-    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
-
-    trace: File
-    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
-
-    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
-    others (docs/llm.md). The words are drawn."""
-
-    no_streaming: bool
-    """Ask for replies in one piece instead of streams"""
-
-    slo: str
-    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
-
-    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
-
-    api_key_env: str
-    """Send the API key that this environment variable contains
-
-    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
-
-    body_fields: str
-    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
-
-    insecure: bool
-    """Do not verify the server's certificate"""
-
-    cacert: File
-    """CA certificates (PEM) to trust instead of the system's"""
-
-    cert: File
-    """Client certificate (PEM), with its chain"""
-
-    key: File
-    """Private key of the certificate (PEM) [default: from the file of the certificate]"""
-
-    sni: str
-    """Server name to send (SNI) and to verify [default: the target's host]"""
-
-    tls: str
-    """Use only this TLS version: 1.2 or 1.3 [default: the highest both sides support]"""
-
-    ciphers: str
-    """Cipher suites, by their IANA or OpenSSL names [default: all]
-
-    Separate several with commas or colons, in order of preference."""
-
-    groups: str
-    """Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
-
-    Separate several with commas or colons. The client sends a key share for the first; a
-    server that chooses another one costs a round trip."""
-
-    alpn: str
-    """Application protocols to offer (ALPN), or `none` [default: http/1.1]"""
-
-    tls_resume: str
-    """Resume TLS sessions: on, off, session [default: on]
-
-    session: resume only within one session of the plan. In a plan without sessions: only
-    within one user of a closed loop, or one connection slot of an open loop."""
-
-    threads: int | str
-    """Number of worker threads [default: the number of cores available to the process]"""
-
-    pin: bool
-    """Pin each thread to a core"""
-
-    driver: Literal["auto", "uring", "epoll"]
-    """Kernel interface [default: auto]
-
-    auto selects io_uring where it is faster, that is for closed loops without pipelining and
-    for one connection per request, and epoll otherwise or if the kernel refuses io_uring.
-    io_uring needs about 10 MiB more memory. The report names the driver."""
-
-    precision: Duration
-    """How to wait for the next send: sleep, auto, spin, or a time such as 1ms [default: auto]
-
-    sleep: never spin; sends are as punctual as the kernel's timers, at the lowest CPU use.
-    auto: sleep until shortly before, then spin, for at most 10 % of one core. spin: always
-    spin; the most punctual sends, at one whole core per thread. A time T: check the schedule
-    every T and send everything due at once, up to T late. This saves CPU if requests are due
-    more often than every T; the report shows the added send lag."""
-
-    seed: int | str
-    """Seed of the random numbers [default: random; shown in the report]
-
-    The same seed and the same plan give the same schedule and the same order of requests."""
-
-    timestamps: bool
-    """Split response times into parts with kernel timestamps
-
-    The kernel records when requests leave it and when replies reach it, for TCP (also with
-    TLS) and UDP. Uses epoll instead of io_uring, and one more system call per write."""
-
     percentile: str | float
     """Require enough samples for this percentile of the response time, such as p99.9
 
@@ -1904,33 +1283,6 @@ class CapacityOptions(TypedDict, total=False):
 
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
-
-    simulate: str
-    """Run in a simulated world with this seed instead of on the network
-
-    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
-    moments, and the same seed gives the same report. This shows what a plan does, and how
-    precise its figures will be."""
-
-    simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`
-
-    For language models it is the time to the first token; a token follows each 10 ms, up to
-    100 in all."""
-
-    simulate_workers: int | str
-    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
-
-    source: str | Sequence[str]
-    """Local addresses to connect from, in turn
-
-    Each address adds its own range of local ports."""
-
-    ipv4: bool
-    """Use IPv4 addresses only"""
-
-    ipv6: bool
-    """Use IPv6 addresses only"""
 
     threshold: str | Sequence[str]
     """Exit with 99 if a figure misses its limit, such as 'p99 < 200ms' or 'errors < 0.1%'
@@ -1950,27 +1302,6 @@ class CapacityOptions(TypedDict, total=False):
     undecided: Literal["fail", "pass"]
     """Effect of undecided thresholds on the exit code [default: fail]"""
 
-    hosts: int | str
-    """Split the load over this number of workers
-
-    Each is a process that runs one share of the plan, and gets its share of this machine's
-    cores unless --threads sets the threads of each."""
-
-    engine: Literal["local", "ray"]
-    """What starts the workers: processes on this machine, or a Ray cluster, one worker per host
-    [default: local]
-
-    ray needs `pip install 'prony[ray]'` on all hosts of the cluster, one of which is this
-    one (docs/many-hosts.md)."""
-
-    cluster: str
-    """Address of the Ray cluster, HOST:PORT [default: $RAY_ADDRESS, or that of this host]"""
-
-    insecure_cluster: bool
-    """Use a Ray cluster that needs no token (RAY_AUTH_MODE)
-
-    Such a cluster runs the code of anyone who reaches its port."""
-
     on_loss: Literal["continue", "stop"]
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
@@ -1981,39 +1312,15 @@ class CapacityOptions(TypedDict, total=False):
     PNG are a plot of latency by percentile; XML is a JUnit report of the verdict and the
     thresholds; Markdown is a summary for a pull request."""
 
-    show_secrets: bool
-    """Show passwords, header values, bodies and query values in reports
 
-    Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
-
-
-class CompareOptions(TypedDict, total=False):
+class CompareOptions(SharedOptions, total=False):
     """The options of `prony compare`."""
-
-    connections: int | str
-    """Number of connections; with --rate, the maximum [default: 50; with --rate, the system
-    limit]
-
-    With --rate, the default is as many as the limit of open files allows; the report shows
-    the number. In a closed loop over several servers, each of the N users has one connection
-    to each server."""
 
     rate: str | float
     """Requests per second, independent of replies (open loop): 20k, 1k..20k@60s
 
     A constant rate (500, 20k/s), or a list of steps and ramps, which then also sets the
     duration: 1k@10s,1k..20k@60s,20k@30s."""
-
-    arrivals: str
-    """Arrival process: fixed, poisson, uniform:LOW:HIGH or trace:FILE [default: fixed]
-
-    How an open loop spaces its requests. fixed: at equal intervals. poisson: a Poisson
-    process at the rate of --rate. uniform: intervals drawn between LOW and HIGH. trace: at
-    the times in FILE, one per line, in seconds. uniform and trace set the rate themselves
-    and exclude --rate."""
-
-    pipeline: int | str
-    """Requests in flight per connection [default: 1]"""
 
     think: Duration
     """Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
@@ -2039,19 +1346,8 @@ class CompareOptions(TypedDict, total=False):
     session_connections: int | str
     """Maximum number of connections per session and server [default: 1]"""
 
-    pick: str
-    """How to choose the next URL: in-turn or random [default: in-turn]
-
-    In a closed loop, each thread goes through the URLs on its own."""
-
     method: str
     """HTTP method [default: GET, or POST with a body]"""
-
-    header: str | Sequence[str] | Mapping[str, str]
-    """Add a header: \"Name: value\", or @FILE with one per line; may be repeated
-
-    @- reads standard input. Other users of this machine can see the command line; use a file
-    for secrets."""
 
     body: str
     """Request body, or @FILE [default: none]
@@ -2061,106 +1357,11 @@ class CompareOptions(TypedDict, total=False):
     content_type: str
     """Content-Type header [default: none]"""
 
-    user: str
-    """Name and password for basic authentication, or @FILE [default: from the URL]
-
-    The file contains one line, NAME:PASS. @- reads standard input."""
-
-    host: str
-    """Host header [default: host and port of the URL]"""
-
-    http: str
-    """HTTP version: 1.0, 1.1, 2 or 2-only [default: 1.1]
-
-    2: HTTP/2 if the server offers it in the TLS handshake (ALPN), otherwise HTTP/1.1.
-    2-only: HTTP/2 alone; for http:// URLs without negotiation (prior knowledge)."""
-
-    expect: int | str
-    """Status codes that count as success: 200, 2xx, 200-299,404 [default: 2xx,3xx]"""
-
-    expect_body: str
-    """Text that every reply body must contain [default: none]"""
-
-    expect_length: int | str
-    """Required length of every reply body, in bytes [default: any]"""
-
-    check: str | Sequence[str]
-    """Check every reply, apart from failures: 'json /ok = true', 'time < 200ms'
-
-    A failed check does not fail its request; the report counts the replies that pass. Checks
-    are of the status, a header, a JSON value, the length, the body or the response time
-    (docs/checks.md). 'NAME: ' in front names a check, for thresholds: --check 'fast: time <
-    200ms' --threshold 'check.fast > 99%'. This option can be repeated."""
-
-    reuse: bool
-    """Keep connections open between requests (the default)"""
-
-    no_reuse: bool
-    """Open a new connection for every request"""
-
-    requests_per_connection: int | str
-    """Close a connection after N requests [default: never]"""
-
-    connect_to: str
-    """Connect to this HOST:PORT instead of the host of the URL"""
-
-    unix_socket: File
-    """Connect to this Unix domain socket instead of the host of the URL"""
-
     timeout: Duration
     """Maximum time for a request [default: 30s]
 
     Measured from the intended start. A request that times out counts as an error, and enters
     the latencies with at least this time."""
-
-    connect_timeout: Duration
-    """Maximum time to establish a connection [default: 5s]"""
-
-    http2: bool
-    """HTTP/2 if the server offers it: --http 2"""
-
-    h2c: bool
-    """HTTP/2 without negotiation, for http:// URLs: --http 2-only"""
-
-    streams: int | str
-    """Concurrent streams per connection [default: 1; 100 in an open loop]
-
-    The server may allow fewer. Requests that wait for a stream wait in the client; the
-    report shows how long (stream wait). A closed loop of C connections has C x N users."""
-
-    fill: bool
-    """Use as few connections as possible: a new one only when the others have no free stream
-
-    By default an open loop uses an idle connection, or opens a new one, before it puts a
-    second request on a connection."""
-
-    window: str
-    """Flow-control window of each stream and of the connection, in bytes [default: 1g]"""
-
-    header_table_size: str
-    """Size of the table for the header fields of replies, in bytes; 0: none [default: 4k]"""
-
-    max_frame_size: str
-    """Largest frame that the server may send, in bytes [default: 16k]"""
-
-    wait_settings: bool
-    """Send requests only when the server's settings have arrived
-
-    By default the first requests go out with the client's own settings, before the server's
-    limit of streams is known."""
-
-    hpack: str
-    """Header compression: warm, or static (no use of the server's table) [default: warm]"""
-
-    retry_refused: bool
-    """Send requests again whose streams the server refuses, up to 16 times
-
-    They keep their intended start. By default they fail, as other clients show it to users."""
-
-    keepalive: Duration
-    """Check each connection with a ping at this interval [default: never]
-
-    A connection whose server does not answer until the next ping is closed."""
 
     grpc: str
     """Call this method of gRPC: package.Service/Method
@@ -2233,36 +1434,6 @@ class CompareOptions(TypedDict, total=False):
     subprotocol: str | Sequence[str]
     """Offer this subprotocol of WebSocket, may be repeated"""
 
-    messages_over: Literal["each", "all"]
-    """Whether --messages is the rate of each connection, or of all together: each, all
-    [default: each]
-
-    With all, the connections of -c (with --publishers: the publishers) send in turn."""
-
-    ws_compress: bool
-    """Compress messages of WebSocket (permessage-deflate)
-
-    Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
-
-    ping_every: Duration
-    """Send a ping on each connection of WebSocket each T, and measure the time to its pong
-
-    The first one is due T after the connection has opened."""
-
-    publishers: int | str
-    """Let the first N connections send the messages, and all others receive them
-
-    Measures a server that passes each message to all other connections: delivery times,
-    spread and reach (docs/streams.md). -n is -c by default: each connection is opened once."""
-
-    publish_after: Duration
-    """When publishers start: when subscribers are there [default: 1s]"""
-
-    subscribers_wait: Duration
-    """How long subscribers stay after the last message is due [default: 2s]
-
-    In the second half of this time they await no new messages, only deliveries."""
-
     stream: str
     """Read replies as streams of messages: sse, ndjson, chunks, messages, whole
 
@@ -2294,190 +1465,12 @@ class CompareOptions(TypedDict, total=False):
     header Last-Event-ID. It is still the same request, with one timeout. For server-sent
     events, with one of the bounds above."""
 
-    model: str
-    """Send prompts to a language model of this name, and measure the tokens of its replies
-
-    For servers with the interface of OpenAI or Anthropic. The report has the time to the
-    first token (TTFT), the time between tokens (ITL) and tokens per second (docs/llm.md)."""
-
-    dialect: Literal["chat", "completions", "anthropic"]
-    """Interface of the server: chat, completions or anthropic [default: by the URL, else chat]
-
-    The path of the URL follows from it if it is / or ends with /v1."""
-
-    prompts: File
-    """Read prompts from a file: JSON lines, or a list as of ShareGPT [default: drawn words]
-
-    Each object has a text (prompt), messages, or conversations, and output_tokens if wanted."""
-
-    all_turns: bool
-    """Send all turns of conversations of --prompts, one after another, as sessions
-
-    Each turn has the turns before it, with the replies of the file. -c and --rate then count
-    conversations."""
-
-    turn_think: Duration
-    """Pause between two turns of a conversation: 5s, exp:5s [default: none]"""
-
-    input_tokens: str
-    """Tokens of drawn prompts: 512, 100..300, normal:512:100, exp:200 [default: 128]
-
-    normal has the mean and the standard deviation, exp the mean; lognormal:200:0.5 has the
-    median and the standard deviation of the logarithm. A prompt of N tokens has N frequent
-    words; the report says how many tokens the server has counted."""
-
-    output_tokens: str
-    """The most tokens of a reply: 128, or lengths as above [default: 128; of the file]"""
-
-    prompt_count: int | str
-    """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
-
-    trace: File
-    """Arrival times and numbers of tokens from a trace: CSV or JSON lines
-
-    With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and
-    others (docs/llm.md). The words are drawn."""
-
-    no_streaming: bool
-    """Ask for replies in one piece instead of streams"""
-
-    slo: str
-    """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
-
-    Times are ttft, itl and response. The report has the rate of good replies (goodput)."""
-
-    api_key_env: str
-    """Send the API key that this environment variable contains
-
-    As Authorization: Bearer, with anthropic as x-api-key. No report and no plan file has it."""
-
-    body_fields: str
-    """Further fields of each request, as a JSON object: '{\"temperature\": 0}'"""
-
-    insecure: bool
-    """Do not verify the server's certificate"""
-
-    cacert: File
-    """CA certificates (PEM) to trust instead of the system's"""
-
-    cert: File
-    """Client certificate (PEM), with its chain"""
-
-    key: File
-    """Private key of the certificate (PEM) [default: from the file of the certificate]"""
-
-    sni: str
-    """Server name to send (SNI) and to verify [default: the target's host]"""
-
-    tls: str
-    """Use only this TLS version: 1.2 or 1.3 [default: the highest both sides support]"""
-
-    ciphers: str
-    """Cipher suites, by their IANA or OpenSSL names [default: all]
-
-    Separate several with commas or colons, in order of preference."""
-
-    groups: str
-    """Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
-
-    Separate several with commas or colons. The client sends a key share for the first; a
-    server that chooses another one costs a round trip."""
-
-    alpn: str
-    """Application protocols to offer (ALPN), or `none` [default: http/1.1]"""
-
-    tls_resume: str
-    """Resume TLS sessions: on, off, session [default: on]
-
-    session: resume only within one session of the plan. In a plan without sessions: only
-    within one user of a closed loop, or one connection slot of an open loop."""
-
-    threads: int | str
-    """Number of worker threads [default: the number of cores available to the process]"""
-
-    pin: bool
-    """Pin each thread to a core"""
-
-    driver: Literal["auto", "uring", "epoll"]
-    """Kernel interface [default: auto]
-
-    auto selects io_uring where it is faster, that is for closed loops without pipelining and
-    for one connection per request, and epoll otherwise or if the kernel refuses io_uring.
-    io_uring needs about 10 MiB more memory. The report names the driver."""
-
-    precision: Duration
-    """How to wait for the next send: sleep, auto, spin, or a time such as 1ms [default: auto]
-
-    sleep: never spin; sends are as punctual as the kernel's timers, at the lowest CPU use.
-    auto: sleep until shortly before, then spin, for at most 10 % of one core. spin: always
-    spin; the most punctual sends, at one whole core per thread. A time T: check the schedule
-    every T and send everything due at once, up to T late. This saves CPU if requests are due
-    more often than every T; the report shows the added send lag."""
-
-    seed: int | str
-    """Seed of the random numbers [default: random; shown in the report]
-
-    The same seed and the same plan give the same schedule and the same order of requests."""
-
-    timestamps: bool
-    """Split response times into parts with kernel timestamps
-
-    The kernel records when requests leave it and when replies reach it, for TCP (also with
-    TLS) and UDP. Uses epoll instead of io_uring, and one more system call per write."""
-
-    simulate: str
-    """Run in a simulated world with this seed instead of on the network
-
-    Nothing is sent. A simulated server answers in virtual time, so that the run ends in
-    moments, and the same seed gives the same report. This shows what a plan does, and how
-    precise its figures will be."""
-
-    simulate_latency: str
-    """Service time of the simulated server, as in `prony serve --latency`
-
-    For language models it is the time to the first token; a token follows each 10 ms, up to
-    100 in all."""
-
-    simulate_workers: int | str
-    """Requests that the simulated server serves at once, as in `prony serve --workers`"""
-
-    source: str | Sequence[str]
-    """Local addresses to connect from, in turn
-
-    Each address adds its own range of local ports."""
-
-    ipv4: bool
-    """Use IPv4 addresses only"""
-
-    ipv6: bool
-    """Use IPv6 addresses only"""
-
-    engine: Literal["local", "ray"]
-    """What starts the workers: processes on this machine, or a Ray cluster, one worker per host
-    [default: local]
-
-    ray needs `pip install 'prony[ray]'` on all hosts of the cluster, one of which is this
-    one (docs/many-hosts.md)."""
-
-    cluster: str
-    """Address of the Ray cluster, HOST:PORT [default: $RAY_ADDRESS, or that of this host]"""
-
-    insecure_cluster: bool
-    """Use a Ray cluster that needs no token (RAY_AUTH_MODE)
-
-    Such a cluster runs the code of anyone who reaches its port."""
-
     github: bool
     """Print annotations for GitHub Actions, and add a summary to the job
 
     Prints workflow commands after the report (to standard error if --json or --format is
     given): an error for each missed threshold, and for a run that is not valid. Appends the
     Markdown report to the file that the variable GITHUB_STEP_SUMMARY names."""
-
-    show_secrets: bool
-    """Show passwords, header values, bodies and query values in reports
-
-    Without it, reports show (hidden) instead. SECURITY.md lists what is hidden."""
 
     until: Literal["decided"]
     """When to stop [default: decided]
@@ -2537,12 +1530,6 @@ class CompareOptions(TypedDict, total=False):
 
     warmup: Duration
     """Run the load this long before each block; not compared [default: 1s]"""
-
-    hosts: int | str
-    """Split the load over this number of workers
-
-    Each is a process that runs one share of the plan, and gets its share of this machine's
-    cores unless --threads sets the threads of each."""
 
     output: File | Sequence[File]
     """Also write a file: .html .svg .png .json .md; may be repeated. The file name extension

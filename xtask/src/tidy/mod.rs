@@ -34,7 +34,7 @@ const FILE_LINES: usize = 600;
 /// The maximum length of a function, from its `fn` to its closing brace, in lines.
 const FUNCTION_LINES: usize = 70;
 /// The maximum size of a file, in bytes.
-const BLOB_BYTES: usize = 120 * 1024;
+const BLOB_BYTES: usize = 100 * 1024;
 
 /// A place that breaks a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

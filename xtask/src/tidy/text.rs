@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn reports_large_files() {
-        let text = "x".repeat(120 * 1024) + "\n";
+        let text = "x".repeat(100 * 1024) + "\n";
         assert_eq!(findings_in("a.bin", &text).len(), 1);
     }
 

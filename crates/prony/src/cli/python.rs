@@ -20,6 +20,10 @@ const COMMANDS: [(&str, &str); 7] = [
     ("serve", "ServeOptions"),
 ];
 
+/// The commands that have options of `load`; those that are the same in all are in one class.
+const OF_LOADS: [&str; 3] = ["llm", "capacity", "compare"];
+const SHARED: &str = "SharedOptions";
+
 /// Options about standard output and the terminal, which are no keywords: a function returns its
 /// result.
 const TERMINAL: [&str; 10] = [
@@ -89,19 +93,39 @@ fn module() -> String {
     let opposites: Vec<&str> = opposites.iter().map(String::as_str).collect();
     let _ = write!(text, "OPPOSITES = {}", list(&opposites));
     text += "\"\"\"Flags that turn each other off: False is the same as the opposite.\"\"\"\n";
-    for (name, class) in COMMANDS {
+    let items = |name: &str| -> Vec<String> {
         let command = command.find_subcommand(name).expect("a command");
-        let _ = write!(
-            text,
-            "\n\nclass {class}(TypedDict, total=False):\n    \"\"\"The options of `prony {name}`.\"\"\"\n"
-        );
-        for (name, arg) in keywords(command) {
-            let _ = write!(text, "\n    {name}: {}\n{}", kind(&name, arg), help(arg));
-            if name == "threshold" {
-                let _ = write!(text, "\n    thresholds: {}\n", kind(&name, arg));
-                text += "    \"\"\"The same as `threshold`.\"\"\"\n";
-            }
+        keywords(command).iter().map(|(name, arg)| item(name, arg)).collect()
+    };
+    let others = OF_LOADS.map(items);
+    let shared: Vec<String> =
+        items("load").into_iter().filter(|item| others.iter().all(|o| o.contains(item))).collect();
+    let class = |name: &str, base: &str, what: &str, items: &[String]| {
+        format!(
+            "\n\nclass {name}({base}, total=False):\n    \"\"\"{what}\"\"\"\n{}",
+            items.concat()
+        )
+    };
+    text += &class(SHARED, "TypedDict", "The options that all loads have.", &shared);
+    for (name, of) in COMMANDS {
+        let what = format!("The options of `prony {name}`.");
+        if name == "load" || OF_LOADS.contains(&name) {
+            let own: Vec<String> =
+                items(name).into_iter().filter(|item| !shared.contains(item)).collect();
+            text += &class(of, SHARED, &what, &own);
+        } else {
+            text += &class(of, "TypedDict", &what, &items(name));
         }
+    }
+    text
+}
+
+/// One keyword, with its type and its documentation.
+fn item(name: &str, arg: &Arg) -> String {
+    let mut text = format!("\n    {name}: {}\n{}", kind(name, arg), help(arg));
+    if name == "threshold" {
+        let _ = write!(text, "\n    thresholds: {}\n", kind(name, arg));
+        text += "    \"\"\"The same as `threshold`.\"\"\"\n";
     }
     text
 }
