@@ -44,11 +44,13 @@ fn counters_agree_with_nginx() {
     load(&server, &certificates, &["--expect-length", "5"], ("access.log", "HTTP/2.0"));
 }
 
+/// One thread: a second one drops the lines that it cannot write at once.
 #[test]
 fn counters_agree_with_haproxy() {
     let Some((_alone, certificates)) = prepared("haproxy") else { return };
     let config = "
 global
+    nbthread 1
     log stdout format raw local0
 defaults
     mode http
