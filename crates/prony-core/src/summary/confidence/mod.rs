@@ -242,7 +242,8 @@ impl<'a> Confidence<'a> {
         let log = |bin: usize| (series::bin_value(bin as u16).0.max(1) as f64).ln();
         let (mut longest, mut sum) = (0, 0.0);
         for bin in least..BINS {
-            let here = self.up_to[bin] - self.up_to[bin - 1].max(below);
+            let before = bin.checked_sub(1).map_or(0, |before| self.up_to[before]);
+            let here = self.up_to[bin] - before.max(below);
             longest += here;
             sum += here as f64 * (log(bin) - log(least));
         }

@@ -92,6 +92,21 @@ fn equal_times_have_the_narrowest_possible_interval() {
     assert_eq!(known(0.99).1, 9e6);
 }
 
+/// Messages that arrive in one read have no time between them.
+#[test]
+fn times_may_be_zero() {
+    for longest in [0, 3] {
+        let zeros = tally(64, |i| [vec![0; 99], vec![longest * (i % 2)]].concat());
+        let c = Confidence::of(&zeros);
+        let mean = zeros.times.response.mean_ns().expect("times");
+        match c.mean() {
+            Ok(interval) => assert!(interval.lo <= mean && mean <= interval.hi, "{interval:?}"),
+            Err(why) => assert!(matches!(why, NoInterval::TooFewSamples { .. }), "{why:?}"),
+        }
+        assert_eq!(c.quantile(0.5).map(|interval| interval.lo), Ok(0.0));
+    }
+}
+
 #[test]
 fn mean_of_a_heavy_tail_needs_many_times() {
     // Pareto times with exponent 1.5: equally spaced quantiles.
