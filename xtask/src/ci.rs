@@ -215,18 +215,27 @@ fn simulation() -> Result<()> {
     run(tests()?.args(["--test", SIMULATION]))
 }
 
+/// The end-to-end tests. They form three queues, in each of which one test runs at a time: those
+/// of measured times, those that mostly wait, and all others.
+const QUEUED: &str = "it";
+/// Enough threads that none of the queues is empty while another one is long.
+const QUEUED_THREADS: &str = "32";
+
 /// All other integration tests.
 fn whole() -> Result<()> {
     let names = shell::integration_tests()?;
-    again::tests(|| {
-        let mut command = tests()?;
-        for name in names.iter().filter(|name| *name != SIMULATION) {
-            command.args(["--test", name]);
-        }
-        // Tests of measured times run one at a time, and most others wait.
-        command.env("RUST_TEST_THREADS", "3");
-        Ok(command)
-    })
+    let some = |threads: &'static str, is_meant: &dyn Fn(&str) -> bool| {
+        again::tests(|| {
+            let mut command = tests()?;
+            for name in names.iter().filter(|name| is_meant(name)) {
+                command.args(["--test", name]);
+            }
+            command.env("RUST_TEST_THREADS", threads);
+            Ok(command)
+        })
+    };
+    let queued = some(QUEUED_THREADS, &|name| name == QUEUED);
+    some("3", &|name| name != QUEUED && name != SIMULATION).and(queued)
 }
 
 /// With `CI=1`, a test fails if a program that it needs is missing; without, it is skipped.

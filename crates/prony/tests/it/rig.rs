@@ -1,5 +1,6 @@
 //! Starts and stops the programs of a test, each with a time limit.
 
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -17,17 +18,43 @@ use tempfile::TempDir;
 /// The time limit of a command.
 const LIMIT: Duration = Duration::from_secs(90);
 
+thread_local! {
+    /// Whether the test of this thread has a turn.
+    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
+    /// The turn of a test that starts a program, until the end of its thread.
+    static TURN: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
+
+/// Waits for the turn of this test in one of the three queues of tests.
+fn turn(queue: &'static Mutex<()>) -> MutexGuard<'static, ()> {
+    HAS_TURN.set(true);
+    // Not in two queues at once.
+    TURN.take();
+    // A failed test poisons the lock; the others continue.
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Serializes tests that load the machine or measure times.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
-    // A failed test poisons the lock; the others continue.
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    turn(&ALONE)
 }
 
 /// Serializes tests that load the machine a little, and mostly wait. They run beside others.
 pub(crate) fn waiting() -> MutexGuard<'static, ()> {
     static WAITING: Mutex<()> = Mutex::new(());
-    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+    turn(&WAITING)
+}
+
+/// Serializes all other tests that start a program, so that there may be as many threads as keep
+/// each queue busy.
+fn in_turn() {
+    static OTHERS: Mutex<()> = Mutex::new(());
+    // A thread without a name was started by a test.
+    if !HAS_TURN.get() && thread::current().name().is_some() {
+        let turn = turn(&OTHERS);
+        TURN.set(Some(turn));
+    }
 }
 
 /// Runs the function for all items in parallel, each in a thread.
@@ -131,6 +158,7 @@ impl Running {
 
     /// Starts a command that the test has configured.
     pub(crate) fn of(mut command: Command, args: &[&str]) -> Self {
+        in_turn();
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("the binary starts");
         Self { child, args: format!("{args:?}"), begun: Instant::now() }
@@ -211,6 +239,7 @@ impl Serve {
 
     /// Starts the server on this address.
     pub(crate) fn at(address: &str, args: &[&str]) -> Self {
+        in_turn();
         let mut command = command(&[&["serve", address, "--json"], args].concat());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.expect("the binary starts");
@@ -277,6 +306,7 @@ impl Other {
     /// Starts a server with a configuration file (with `@PORT@` and `@DIR@` filled in) after the
     /// arguments, and waits until it listens.
     pub(crate) fn start(program: &str, args: &[&str], config: &str) -> Self {
+        in_turn();
         // Another process may take the port in the meantime.
         let mut last = String::new();
         for _ in 0..5 {
