@@ -206,6 +206,8 @@ pub struct Call<'a> {
 pub enum Cancelled {
     /// Only the exchange: the connection stays open.
     Exchange,
+    /// The same, but the connection accepts no new exchanges.
+    Last,
     /// The connection, as the carrier cannot skip the reply of the exchange.
     Connection,
 }

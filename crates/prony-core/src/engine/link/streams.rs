@@ -104,11 +104,11 @@ impl<P: Carrier> Engine<P> {
             return false;
         }
         let conn = &mut self.links[slot];
-        for &(id, _) in late.iter().rev() {
-            if self.exchanges[id].is_submitted()
-                && self.carrier.cancel(&mut conn.carrier, id) == Cancelled::Connection
-            {
-                return false;
+        for &(id, _) in late.iter().rev().filter(|(id, _)| self.exchanges[*id].is_submitted()) {
+            match self.carrier.cancel(&mut conn.carrier, id) {
+                Cancelled::Exchange => {}
+                Cancelled::Last => conn.carried.drains = true,
+                Cancelled::Connection => return false,
             }
         }
         for &(id, fault) in late.iter().rev() {
@@ -122,6 +122,9 @@ impl<P: Carrier> Engine<P> {
         let id = self.links.id(slot);
         self.count_streams(id, now);
         self.restart_ended(now);
+        if self.links.live(id) && self.links[slot].carried.drains {
+            self.settle_stopped(slot, now);
+        }
         if self.links.live(id) {
             if self.carrier.owes(&self.links[slot].carrier) {
                 self.transmit(slot);

@@ -51,8 +51,11 @@ pub struct Conn {
     pub(super) resets: Vec<(u32, Code)>,
     /// Streams that owe a WINDOW_UPDATE.
     pub(super) credited: Vec<u32>,
-    /// Streams that were reset here, in ascending order: the peer may still send frames of them.
-    pub(super) cancelled: Vec<u32>,
+    /// Streams that were reset here, or moved away, and that the peer has not ended, in ascending
+    /// order: it may still send frames of them.
+    pub(super) gone: Vec<u32>,
+    /// How many streams were reset here.
+    pub(super) cancels: usize,
     /// The DATA frame in progress.
     pub(super) data: Option<Progress>,
     /// The header block in progress.
@@ -139,9 +142,30 @@ impl Conn {
 
     /// Reset a stream that is not in the table any more.
     pub(super) fn reset(&mut self, id: u32, code: Code) {
+        self.reset_ended(id, code);
+        self.is_gone(id);
+    }
+
+    /// Reset a stream that the peer has ended.
+    pub(super) fn reset_ended(&mut self, id: u32, code: Code) {
         self.resets.push((id, code));
-        if let Err(place) = self.cancelled.binary_search(&id) {
-            self.cancelled.insert(place, id);
+        self.cancels += 1;
+    }
+
+    /// The peer may still send frames of a stream that is not in the table any more.
+    pub(super) fn is_gone(&mut self, id: u32) {
+        if let Err(place) = self.gone.binary_search(&id) {
+            self.gone.insert(place, id);
+        }
+    }
+
+    /// The peer has ended a stream: it sends nothing more of it.
+    #[inline]
+    pub(super) fn peer_ended(&mut self, id: u32) {
+        if !self.gone.is_empty()
+            && let Ok(place) = self.gone.binary_search(&id)
+        {
+            self.gone.remove(place);
         }
     }
 
@@ -149,7 +173,7 @@ impl Conn {
     /// another connection. The others on this one go on.
     #[cold]
     pub(super) fn drain_if_cancelled_often(&mut self, sink: &mut impl Sink) {
-        if self.cancelled.len() >= CANCELS_MAX {
+        if self.cancels >= CANCELS_MAX {
             self.drains = true;
             sink.draining();
         }
@@ -204,20 +228,20 @@ impl Conn {
     /// Apply a SETTINGS frame.
     pub(super) fn settings(&mut self, payload: &[u8], counts: &mut Counts) -> Result<(), Fault> {
         let (old, mut new) = (self.peer, self.peer);
-        let mut table_least = new.table_size;
-        let result = new.apply(payload, |parameter, now| {
-            if parameter == Settings::TABLE_SIZE {
-                table_least = table_least.min(now.table_size);
-            }
+        let (mut table_least, mut wants_pushes) = (new.table_size, false);
+        let result = new.apply(payload, |parameter, now| match parameter {
+            Settings::TABLE_SIZE => table_least = table_least.min(now.table_size),
+            Settings::PUSH => wants_pushes |= now.push,
+            _ => {}
         });
         if let Err(code) = result {
             return self.fails(code);
         }
-        if new.push && !old.push {
+        // A server receives no pushes, so it may not ask for them (RFC 9113, 6.5.2).
+        if wants_pushes {
             return self.fails(Code::PROTOCOL_ERROR);
         }
-        // A server never pushes to a client that has forbidden it: the value means nothing else.
-        self.peer = Settings { push: old.push, ..new };
+        self.peer = new;
         self.has_settings = true;
         let change = i64::from(new.window) - i64::from(old.window);
         if change != 0 {

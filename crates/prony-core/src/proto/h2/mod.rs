@@ -200,15 +200,16 @@ impl Carrier for H2 {
     }
 
     fn cancel(&mut self, conn: &mut Conn, id: RequestId) -> Cancelled {
-        if conn.cancelled.len() >= conn::CANCELS_MAX {
-            return Cancelled::Connection;
-        }
         if let Some(place) = conn.streams.of(id) {
             let stream = conn.streams.remove(place);
             conn.reset(stream.id, Code::CANCEL);
             self.counts.cancelled += 1;
         }
-        Cancelled::Exchange
+        if conn.cancels < conn::CANCELS_MAX {
+            return Cancelled::Exchange;
+        }
+        conn.drains = true;
+        Cancelled::Last
     }
 
     fn waits_for_window(&self, conn: &Conn, id: RequestId) -> Option<Nanos> {

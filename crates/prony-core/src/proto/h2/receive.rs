@@ -90,12 +90,19 @@ impl H2 {
             Err(wrong) => return conn.fails(wrong.code),
         };
         match control {
-            Control::Settings(payload) => conn.settings(payload, &mut self.counts),
+            Control::Settings(payload) => {
+                if conn.has_settings {
+                    self.is_idle(conn)?;
+                }
+                conn.settings(payload, &mut self.counts)
+            }
             Control::Ping(data) => self.ping(conn, data),
             Control::Goaway(last, code, text) => {
                 self.counts.goaway(code, text);
-                self.goaway(conn, last, sink);
-                Ok(())
+                match self.goaway(conn, last, sink) {
+                    true => Ok(()),
+                    false => self.is_idle(conn),
+                }
             }
             Control::Reset(code) => self.rst_stream(conn, head.stream, code, sink),
             Control::WindowUpdate(more) => self.window_update(conn, head.stream, more, sink),
@@ -178,7 +185,7 @@ impl H2 {
                     conn.credited.push(head.stream);
                 }
             }
-            None => conn.is_for_closed(head.stream)?,
+            None => conn.is_for_closed(head.stream, false)?,
         }
         let left = head.length - used as u32;
         let progress = Progress { stream: head.stream, left, padding, ends };
@@ -196,7 +203,12 @@ impl H2 {
         if left == 0 {
             conn.data = None;
         }
-        let Some(place) = conn.streams.find(id) else { return used };
+        let Some(place) = conn.streams.find(id) else {
+            if left == 0 && ends {
+                conn.peer_ended(id);
+            }
+            return used;
+        };
         let stream = conn.streams.at(place);
         let most = if stream.bodiless { 0 } else { stream.length };
         let fits = most.saturating_sub(stream.body_bytes).min(body as u64) as usize;
@@ -292,7 +304,7 @@ impl H2 {
     ) -> Result<(), Fault> {
         let place = conn.streams.find(id);
         if place.is_none() {
-            conn.is_for_closed(id)?;
+            conn.is_for_closed(id, ends)?;
         }
         let wants = place.map(|place| conn.streams.at(place).request);
         let wants = wants.filter(|&request| sink.wants_headers(request));
@@ -300,12 +312,13 @@ impl H2 {
         let head = match decode(conn, block, is_trailer, wants, (sink, &mut self.message)) {
             Ok(head) => head,
             Err(HpackError::Invalid) => return conn.fails(Code::COMPRESSION_ERROR),
+            Err(HpackError::TooLarge) if place.is_none() => return self.is_idle(conn),
             Err(HpackError::TooLarge) => {
                 self.fail_stream(conn, id, Code::CANCEL, Fault::HeaderTooLarge, sink);
                 return Ok(());
             }
         };
-        // Of a stream that was reset here. Its reply may come, but not one head after the other.
+        // Of a stream that is gone. Its reply may come, but not one head after the other.
         let Some(place) = place else { return if ends { Ok(()) } else { self.is_idle(conn) } };
         conn.idle_frames = 0;
         self.counts.head_received(head.plain, block.len());
@@ -362,7 +375,7 @@ impl H2 {
         }
         if stream.is_incomplete() {
             // The peer has replied without the whole body; it needs no more of it.
-            conn.reset(stream.id, Code::CANCEL);
+            conn.reset_ended(stream.id, Code::CANCEL);
             conn.drain_if_cancelled_often(sink);
         }
         if let Some(own) = stream.own.take() {
@@ -402,7 +415,10 @@ impl H2 {
         if conn.is_idle(id) {
             return conn.fails(Code::PROTOCOL_ERROR);
         }
-        let Some(place) = conn.streams.find(id) else { return self.is_idle(conn) };
+        let Some(place) = conn.streams.find(id) else {
+            conn.peer_ended(id);
+            return self.is_idle(conn);
+        };
         let request = conn.streams.at(place).request;
         if !conn.all_sent(sink) && !sink.was_sent(request) {
             return conn.fails(Code::PROTOCOL_ERROR);
@@ -427,17 +443,21 @@ impl H2 {
         }
     }
 
-    /// The peer accepts no more streams, and has not processed those above `last`.
-    fn goaway(&mut self, conn: &mut Conn, last: u32, sink: &mut impl Sink) {
-        conn.drains = true;
+    /// The peer accepts no more streams, and has not processed those above `last`. Returns whether
+    /// that is news.
+    fn goaway(&mut self, conn: &mut Conn, last: u32, sink: &mut impl Sink) -> bool {
+        let mut is_news = !std::mem::replace(&mut conn.drains, true);
         sink.draining();
         for id in conn.streams.above(last) {
             if let Some(place) = conn.streams.find(id) {
                 let stream = conn.streams.remove(place);
+                conn.is_gone(id);
                 self.counts.moved += 1;
+                is_news = true;
                 sink.refused(stream.request);
             }
         }
+        is_news
     }
 
     fn window_update(
@@ -478,16 +498,19 @@ impl H2 {
 }
 
 impl Conn {
-    /// A frame for a stream that is not open. After a reset of ours, the peer may not know yet.
+    /// A frame for a stream that is not open. The peer may not know yet that it is reset or moved.
+    /// `ends`: the peer ends it.
     #[cold]
-    fn is_for_closed(&mut self, id: u32) -> Result<(), Fault> {
+    fn is_for_closed(&mut self, id: u32, ends: bool) -> Result<(), Fault> {
         if self.is_idle(id) {
             return self.fails(Code::PROTOCOL_ERROR);
         }
-        if self.drains || self.cancelled.binary_search(&id).is_ok() {
-            return Ok(());
+        match self.gone.binary_search(&id) {
+            Err(_) => return self.fails(Code::STREAM_CLOSED),
+            Ok(place) if ends => _ = self.gone.remove(place),
+            Ok(_) => {}
         }
-        self.fails(Code::STREAM_CLOSED)
+        Ok(())
     }
 
     /// Whether the kernel has accepted the first byte of every open stream.

@@ -1,5 +1,6 @@
 //! The client against a scripted peer, one row for each rule.
 
+mod attacks;
 mod bodies;
 mod grpc;
 mod requests;
@@ -389,8 +390,10 @@ fn cancels_are_limited() {
     for n in 0..1001 {
         client.send(0, 1);
         let id = RequestId { slot: n, generation: 0 };
-        let expected = if n < 1000 { Cancelled::Exchange } else { Cancelled::Connection };
+        let expected = if n < 999 { Cancelled::Exchange } else { Cancelled::Last };
         assert_eq!(client.h2.cancel(&mut client.conn, id), expected, "{n}");
+        let room = client.h2.capacity(&client.conn, 0, 10);
+        assert_eq!(room, if n < 999 { 10 } else { 0 }, "{n}");
     }
 }
 

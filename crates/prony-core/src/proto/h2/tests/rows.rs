@@ -180,7 +180,10 @@ fn errors_of_the_connection() {
     row("padding over the head", s().frame(1, 0xc, 1, b"\x04abc"), Err(PROTOCOL));
     row("data after the end", s().ok(1, 1).data(1, 1, 1), Err(CLOSED));
     row("a head after the end", s().ok(1, 1).ok(1, 1), Err(CLOSED));
-    row("a push setting", e().settings(&[(Settings::PUSH, 1)]), Ok("-, -, -"));
+    row("a push setting", e().settings(&[(Settings::PUSH, 1)]), Err(PROTOCOL));
+    let corrected = e().settings(&[(Settings::PUSH, 1), (Settings::PUSH, 0)]);
+    row("a push setting that is taken back", corrected, Err(PROTOCOL));
+    row("no pushes", e().settings(&[(Settings::PUSH, 0)]), Ok("-, -, -"));
     row("an invalid push setting", e().settings(&[(Settings::PUSH, 2)]), Err(PROTOCOL));
 }
 
@@ -236,6 +239,9 @@ fn floods_end_the_connection() {
     row("pings", many(&ping, 1001), Err(CALM));
     row("priorities", many(&|s| s.frame(kind::PRIORITY, 0, 1, &[0; 5]), 1001), Err(CALM));
     row("unknown frames", many(&|s| s.frame(42, 0, 0, &[]), 1001), Err(CALM));
+    let goaway = |s: Server| s.goaway(5, Code::NO_ERROR);
+    row("goaways", many(&goaway, 1001), Ok("-, -, -"));
+    row("goaways without news", many(&goaway, 1002), Err(CALM));
     let head = Server::new().frame(1, 0, 1, &[]);
     let continued = (0..64).fold(head.clone(), |s, _| s.frame(9, 0, 1, &[]));
     row("continuations", continued, Err(CALM));
@@ -251,6 +257,22 @@ fn a_reply_in_text_is_recognized() {
             assert_eq!(client.receive(reply.as_bytes(), piece), Err(Fault::NotHttp2));
         }
     }
+}
+
+/// A stream that was reset here, or moved, may go on until the peer has ended it, and no longer.
+#[test]
+fn streams_that_are_gone_end_once() {
+    let s = Server::new;
+    let bad = || s().headers(1, 0, &[("a", "b")]);
+    row("the rest", bad().data(1, 0, 3).data(1, 1, 3), Ok("BadHeader, -, -"));
+    row("data after its end", bad().data(1, 1, 3).data(1, 0, 3), Err(CLOSED));
+    row("a head after its end", bad().ok(1, 1).ok(1, 1), Err(CLOSED));
+    row("data after its reset", bad().rst(1, Code::CANCEL).data(1, 1, 1), Err(CLOSED));
+    let moved = || s().goaway(1, Code::NO_ERROR).ok(5, 0).data(5, 1, 3);
+    row("a moved stream", moved(), Ok("-, moved, moved"));
+    row("data after its end", moved().data(5, 0, 1), Err(CLOSED));
+    let answered = s().ok(1, 1).goaway(1, Code::NO_ERROR).data(1, 1, 1);
+    row("an answered one before the end of the connection", answered, Err(CLOSED));
 }
 
 /// The end of the peer's stream.
