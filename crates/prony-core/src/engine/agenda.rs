@@ -30,6 +30,8 @@ pub(super) enum Timer {
     Stream(u32),
     /// The stream of the exchange in this slot is to be opened again.
     Reopen(u32),
+    /// The close of the connection in this slot has waited long enough.
+    Closing(u32),
 }
 
 /// Actions in order, and timers.

@@ -37,7 +37,7 @@ use exchange::Exchanges;
 use exchange::dynamic::Dynamic;
 use exchange::expect::Calls;
 use exchange::outcome::Outcome;
-use link::{Depths, Links, OUT_CHUNK, Secure, Tapped, Trails};
+use link::{Closing, Depths, Links, OUT_CHUNK, Secure, Tapped, Trails};
 pub use link::{EndedRequest, Tap, Taps};
 use load::{Backlog, Load};
 
@@ -59,6 +59,7 @@ pub struct Engine<P: Carrier> {
     dynamic: Option<Box<Dynamic>>,
     /// The connections.
     links: Links<P::Conn>,
+    closing: Closing,
     carrier: P,
     depths: Depths,
     secure: Secure,
@@ -111,6 +112,7 @@ impl<P: Carrier> Engine<P> {
         }
         Self {
             links: Links::new(dispatch.connections(&load).min(1 << 16)),
+            closing: Closing::default(),
             load,
             backlog: Backlog::new(),
             dispatch,
@@ -238,6 +240,7 @@ impl<P: Carrier> Engine<P> {
                 Timer::Message(exchange) => self.message_is_due(exchange, now),
                 Timer::Stream(exchange) => self.stream_has_lasted(exchange, now),
                 Timer::Reopen(exchange) => self.reopen(exchange, at, now),
+                Timer::Closing(slot) => self.closing_expired(slot, now),
                 Timer::Slot(slot) => {
                     // A stale entry: the slot's current timer fires at another time.
                     if self.links.disarm(slot, at) {
@@ -276,7 +279,7 @@ impl<P: Carrier> Engine<P> {
     /// The connection is gone, but its final bytes may be left to send.
     #[cold]
     fn after_first(&mut self, id: ConnId) -> Option<Action> {
-        if self.secure.has_final_bytes(id) {
+        if self.closing.has_more(id) {
             return Some(Action::Transmit { id });
         }
         self.next_action()
@@ -290,7 +293,7 @@ impl<P: Carrier> Engine<P> {
                 Action::Transmit { id } => match self.links.output_taken(id) {
                     Some(()) => {}
                     // The connection is gone, but its final bytes may be left to send.
-                    None if self.secure.has_final_bytes(id) => {}
+                    None if self.closing.has_more(id) => {}
                     None => continue,
                 },
                 Action::Connect { id, .. } => match self.links.connect_taken(id) {
@@ -298,8 +301,9 @@ impl<P: Carrier> Engine<P> {
                     // The engine gave it up before the driver took the action.
                     None => continue,
                 },
-                // The driver did not take the final bytes before the close.
-                Action::Close { id, .. } => drop(self.secure.take_final_bytes(id)),
+                // The driver has not taken the last bytes.
+                Action::Close { id, .. } if self.close_waits(id) => continue,
+                Action::Close { .. } => {}
                 Action::Yield | Action::Finished => {}
             }
             return Some(action);
@@ -348,8 +352,11 @@ impl<P: Carrier> Machine for Engine<P> {
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
-        if self.stage.is_over() || !self.links.live(id) {
+        if self.stage.is_over() {
             return;
+        }
+        if !self.links.live(id) {
+            return self.last_bytes_are_lost(id);
         }
         self.recorder.event(now);
         self.recorder.event_delivered(now);

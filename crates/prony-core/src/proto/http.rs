@@ -196,6 +196,10 @@ impl Carrier for Http {
         }
     }
 
+    fn boundary(&self, bytes: &[u8], at: usize) -> usize {
+        self.h2.boundary(bytes, at)
+    }
+
     fn counts(&self) -> Option<&StreamCounts> {
         self.h2.counts()
     }

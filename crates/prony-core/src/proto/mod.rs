@@ -180,6 +180,14 @@ pub trait Carrier {
         let _ = (conn, out);
     }
 
+    /// The first position in `bytes`, not before `at`, where other bytes of the carrier may follow.
+    /// The bytes are its output, from such a position on. Only called if the carrier
+    /// [`MULTIPLEXES`](Self::MULTIPLEXES).
+    fn boundary(&self, bytes: &[u8], at: usize) -> usize {
+        let _ = at;
+        bytes.len()
+    }
+
     /// What the carrier has counted since the start of the measurement, if it counts anything.
     fn counts(&self) -> Option<&StreamCounts> {
         None

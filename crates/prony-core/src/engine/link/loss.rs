@@ -4,7 +4,7 @@ use super::State;
 use super::tap::{EndedRequest, Tapped};
 use crate::engine::Engine;
 use crate::fault::Fault;
-use crate::machine::{Action, CloseHow};
+use crate::machine::CloseHow;
 use crate::plan::Lost;
 use crate::proto::Carrier;
 use crate::units::{Nanos, RequestId, Span};
@@ -253,7 +253,6 @@ impl<P: Carrier> Engine<P> {
             self.recorder.connection_closed(conn.connect_began, now);
         }
         let id = self.links.id(slot);
-        self.keep_final_bytes(slot, how);
         self.unlist(slot);
         if let Some(trails) = &mut self.trails {
             trails.ended(slot, &mut self.recorder);
@@ -265,10 +264,7 @@ impl<P: Carrier> Engine<P> {
             self.count_streams(id, now);
         }
         let asked = self.links[slot].asked;
-        self.links.remove(slot);
-        if asked {
-            self.agenda.ask(Action::Close { id, how });
-        }
+        self.end_slot(slot, asked, how, now);
     }
 }
 

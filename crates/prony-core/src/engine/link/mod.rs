@@ -2,6 +2,7 @@
 //! how they end. Knows nothing of sessions.
 
 mod carried;
+mod closing;
 mod depth;
 mod give;
 mod loss;
@@ -26,6 +27,7 @@ use crate::layer::Layer;
 use crate::proto::Begin;
 use crate::units::{ConnId, Nanos};
 use carried::Carried;
+pub(super) use closing::Closing;
 pub(super) use depth::Depths;
 pub(super) use send::OUT_CHUNK;
 pub(super) use tap::Tapped;
@@ -85,6 +87,8 @@ struct Tail {
     bytes: Vec<u8>,
     /// How many of them the kernel has accepted since.
     taken: usize,
+    /// The first position in `bytes` where a frame of the carrier starts, if that matters.
+    unit: usize,
     /// Where in `bytes` exchanges start whose first byte the kernel has not accepted, oldest first.
     begins: VecDeque<Begin>,
     /// Ends of the pieces that are given to the kernel one by one.
@@ -97,6 +101,8 @@ struct Tail {
 pub(super) struct Links<C> {
     slots: Vec<Conn<C>>,
     free: Vec<u32>,
+    /// How many slots belong to connections that are closed after their last bytes.
+    reserved: usize,
     /// When the slot's timer fires; `Nanos::MAX` if it is not set. Belongs to the slot and not to
     /// the connection, so that short-lived connections leave no stale timers.
     armed: Vec<Nanos>,
@@ -107,6 +113,7 @@ impl<C: Default> Links<C> {
         Self {
             slots: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
+            reserved: 0,
             armed: Vec::with_capacity(capacity),
         }
     }
@@ -129,10 +136,26 @@ impl<C: Default> Links<C> {
 
     /// Free the slot.
     fn remove(&mut self, slot: u32) {
+        self.vacate(slot);
+        self.free.push(slot);
+    }
+
+    /// The connection is gone, but its slot is not free yet.
+    fn reserve(&mut self, slot: u32) {
+        self.vacate(slot);
+        self.reserved += 1;
+    }
+
+    /// Free a reserved slot.
+    fn give_back(&mut self, slot: u32) {
+        self.reserved -= 1;
+        self.free.push(slot);
+    }
+
+    fn vacate(&mut self, slot: u32) {
         let conn = &mut self.slots[slot as usize];
         assert!(conn.state != State::Free && conn.carried.is_empty());
         *conn = Conn { generation: conn.generation.wrapping_add(1), ..Conn::vacant() };
-        self.free.push(slot);
     }
 
     /// Whether the id is current.
@@ -154,7 +177,7 @@ impl<C: Default> Links<C> {
     /// Connections that are open or being opened.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.free.len() - self.reserved
     }
 
     /// All slots in use.

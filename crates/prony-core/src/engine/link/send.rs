@@ -22,7 +22,7 @@ impl<P: Carrier> Engine<P> {
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
         let Some(conn) = self.links.get_mut(id) else {
-            return self.send_final_bytes(id, now, send);
+            return self.send_last_bytes(id, now, send);
         };
         let holds = conn.tail.is_some() || !matches!(conn.layer, Layer::Plain);
         self.arm_from_send(id.slot, now);
@@ -142,20 +142,6 @@ impl<P: Carrier> Engine<P> {
             trails.wrote(slot, taken);
         }
         all
-    }
-
-    /// Send the final bytes of a connection that is closed. What the kernel does not accept at once
-    /// is dropped: nothing depends on it.
-    pub(super) fn send_final_bytes(
-        &mut self,
-        id: ConnId,
-        now: Nanos,
-        send: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> bool {
-        let Some(bytes) = self.secure.take_final_bytes(id) else { return true };
-        let taken = send(&bytes);
-        self.recorder.bytes_sent(now, taken as u64);
-        taken == bytes.len()
     }
 
     /// Fail the requests that could not be filled in, and report it to their session.
@@ -306,7 +292,11 @@ impl<P: Carrier> Engine<P> {
     #[cold]
     fn keep_rest(&mut self, slot: u32, taken: usize, now: Nanos) {
         self.each_unsent(slot, |exchange| exchange.waits_from(now));
-        let mut tail = Tail { bytes: self.out.as_bytes()[taken..].to_vec(), ..Tail::default() };
+        let bytes = self.out.as_bytes();
+        let mut tail = Tail { bytes: bytes[taken..].to_vec(), ..Tail::default() };
+        if P::MULTIPLEXES && matches!(self.links[slot].layer, Layer::Plain) {
+            tail.unit = self.carrier.boundary(bytes, taken) - taken;
+        }
         for &begin in self.out.begins().iter().filter(|b| b.at >= taken) {
             tail.begins.push_back(crate::proto::Begin { at: begin.at - taken, ..begin });
         }

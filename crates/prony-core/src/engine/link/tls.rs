@@ -1,14 +1,13 @@
 //! Connections with TLS: the handshake between connect and first request, records instead of plain
 //! bytes, and the close_notify alert before a close.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{NOBODY, State};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::layer::{ClientConfig, Layer, Tls, TlsContext, TlsError};
-use crate::machine::{Action, CloseHow};
+use crate::machine::CloseHow;
 use crate::proto::{Carrier, Out};
 use crate::record::Secured;
 use crate::units::{ConnId, Nanos};
@@ -19,8 +18,6 @@ pub(in crate::engine) struct Secure {
     context: Option<TlsContext>,
     /// The configuration of each scope, if TLS sessions are resumed only within one scope.
     places: Vec<Option<Arc<ClientConfig>>>,
-    /// The final bytes of connections that are about to be closed.
-    final_bytes: BTreeMap<ConnId, Vec<u8>>,
     /// Scratch: decrypted bytes.
     plain: Vec<u8>,
     /// Scratch: records to send.
@@ -50,16 +47,6 @@ impl Secure {
         // Boundaries of pieces have no meaning in a stream of records.
         cuts.clear();
         Ok(())
-    }
-
-    /// Whether a connection that is gone still has bytes to send.
-    pub(in crate::engine) fn has_final_bytes(&self, id: ConnId) -> bool {
-        self.final_bytes.contains_key(&id)
-    }
-
-    /// Take the final bytes of a connection, if there are any.
-    pub(in crate::engine) fn take_final_bytes(&mut self, id: ConnId) -> Option<Vec<u8>> {
-        self.final_bytes.remove(&id)
     }
 
     /// Another session of the plan starts in this scope: it must not resume TLS sessions of the one
@@ -239,36 +226,6 @@ impl<P: Carrier> Engine<P> {
             None if self.has_begun(slot) || !left.is_empty() => Some(Fault::Truncated),
             None if sent > 0 => Some(Fault::ClosedEarly),
             None => None,
-        }
-    }
-
-    /// Keep the last bytes of a connection that is about to be closed in an orderly way, for the
-    /// driver to send: those of the carrier, and the close_notify alert of TLS.
-    pub(in crate::engine) fn keep_final_bytes(&mut self, slot: u32, how: CloseHow) {
-        let id = self.links.id(slot);
-        let conn = &mut self.links[slot];
-        // No record can follow a partly sent one.
-        if how == CloseHow::Reset || conn.tail.is_some() {
-            return;
-        }
-        let mut bytes = Vec::new();
-        if P::MULTIPLEXES && matches!(conn.state, State::Open | State::Opening) {
-            self.carrier.close(&mut conn.carrier, &mut bytes);
-        }
-        if let Layer::Tls(mut tls) = std::mem::take(&mut conn.layer)
-            && !tls.has_ended()
-        {
-            let mut sealed = Vec::new();
-            // Without keys to encrypt it, nothing is sent but the alert.
-            if bytes.is_empty() || tls.encrypt(&bytes, &mut sealed).is_err() {
-                sealed.clear();
-            }
-            sealed.append(&mut tls.close_notify());
-            bytes = sealed;
-        }
-        if !bytes.is_empty() {
-            self.secure.final_bytes.insert(id, bytes);
-            self.agenda.ask(Action::Transmit { id });
         }
     }
 }

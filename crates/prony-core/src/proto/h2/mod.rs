@@ -13,7 +13,7 @@ mod tests;
 
 use crate::fault::Fault;
 use crate::http2::frame::{self, Code, Settings};
-use crate::http2::{FRAME_SIZE, TABLE_SIZE, WINDOW};
+use crate::http2::{FRAME_SIZE, PREFACE, TABLE_SIZE, WINDOW};
 use crate::plan::Plan;
 use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts as Counts};
 use crate::units::{Nanos, RequestId, Span};
@@ -258,6 +258,16 @@ impl Carrier for H2 {
         if conn.greeted {
             frame::goaway(out, 0, conn.error.unwrap_or(Code::NO_ERROR), b"");
         }
+    }
+
+    fn boundary(&self, bytes: &[u8], at: usize) -> usize {
+        let mut end = if bytes.starts_with(PREFACE) { PREFACE.len() } else { 0 };
+        while end < at
+            && let Some(head) = bytes.get(end..).and_then(frame::Head::read)
+        {
+            end += frame::HEADER + head.length as usize;
+        }
+        end.min(bytes.len())
     }
 
     fn counts(&self) -> Option<&Counts> {

@@ -106,6 +106,27 @@ fn a_reply_before_the_end_of_the_request_cancels_the_rest() {
     assert_eq!(data(&owed), []);
 }
 
+/// Where another frame may follow in what was sent.
+#[test]
+fn boundaries_are_those_of_frames() {
+    let mut client = posts(3);
+    let sent = client.send(0, 2);
+    let mut starts = vec![crate::http2::PREFACE.len()];
+    for frame in frames(&sent) {
+        starts.push(starts[starts.len() - 1] + frame::HEADER + frame.payload.len());
+    }
+    assert_eq!(*starts.last().unwrap(), sent.len());
+    for at in 0..=sent.len() {
+        let next = starts.iter().find(|start| **start >= at).unwrap();
+        assert_eq!(client.h2.boundary(&sent, at), *next, "{at}");
+        let begin = starts[1];
+        if at <= sent.len() - begin {
+            let next = starts.iter().find(|start| **start >= begin + at).unwrap();
+            assert_eq!(client.h2.boundary(&sent[begin..], at), *next - begin, "{at}");
+        }
+    }
+}
+
 /// A server that always replies early must not make the connection remember ever more streams.
 #[test]
 fn many_cancelled_rests_drain_the_connection() {
