@@ -29,8 +29,12 @@ impl<P: Carrier> Engine<P> {
         let id = self.links.id(slot);
         let all = self.send_new(slot, now, send);
         // Its layer may have closed the connection.
-        if self.links.live(id) {
-            self.open_if_ready(slot, now);
+        if self.links.live(id) && self.carrier.is_ready(&self.links[slot].carrier) {
+            // Requests that have waited for it can be overdue.
+            self.recorder.event(now);
+            self.opening_done(slot, now);
+            self.restart_ended(now);
+            self.check_over();
         }
         all && self.links.live(id)
     }
