@@ -1,5 +1,7 @@
 //! A server of HTTP/2 that follows a script, frame by frame: also one that no server should follow.
 
+mod ledger;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -8,10 +10,11 @@ use prony_core::http2::{PREFACE, STREAM_MAX, hpack};
 use prony_core::units::{ConnId, Nanos, Span};
 
 use super::{Connections, ServerAction, ServerModel};
+use ledger::Ledger;
 
 /// A server of HTTP/2. A script decides what it sends at each [`Event`]; the server itself only
 /// acknowledges settings and pings, and keeps what clients have sent. It panics if a client breaks
-/// a rule whose violation looks like an attack.
+/// a rule whose violation looks like an attack, or exceeds a window or the limit of streams.
 pub struct FrameServer<F> {
     script: F,
     peers: BTreeMap<ConnId, Peer>,
@@ -71,6 +74,9 @@ struct Peer {
     decoder: hpack::Decoder,
     /// The requests that are incomplete, by stream.
     open: BTreeMap<u32, Received>,
+    ledger: Ledger,
+    /// Whether the script has closed it.
+    closed: bool,
 }
 
 /// What a request contains.
@@ -80,6 +86,24 @@ pub struct Received {
     pub fields: Vec<(String, String)>,
     /// Its body.
     pub body: Vec<u8>,
+}
+
+impl Peer {
+    /// The client opens a stream with this header block.
+    fn opens(&mut self, head: Head, payload: &[u8]) {
+        let Head { stream, .. } = head;
+        assert!(stream & 1 == 1 && stream > self.last, "{stream} after {}", self.last);
+        assert!(!head.has(flag::PRIORITY), "no priorities");
+        assert!(head.has(flag::END_HEADERS), "the heads of these tests are small");
+        self.last = stream;
+        let request = self.open.entry(stream).or_default();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let block = self.decoder.decode(payload, usize::MAX, |name, value| {
+            request.fields.push((text(name), text(value)));
+        });
+        block.expect("a valid block");
+        self.ledger.opens(stream);
+    }
 }
 
 impl Received {
@@ -221,19 +245,20 @@ impl<F: FnMut(&mut Turn<'_>)> FrameServer<F> {
     /// Let the script act.
     fn turn(
         &mut self,
-        (id, conn): (ConnId, u64),
+        (id, peer): (ConnId, &mut Peer),
         event: Event,
         (stream, request): (u32, Received),
         conns: &mut Connections,
     ) {
-        let (out, closes) = (Vec::new(), false);
+        let (conn, out, closes) = (peer.number, Vec::new(), false);
         let mut turn = Turn { event, conn, stream, request, out, id, conns: &mut *conns, closes };
         (self.script)(&mut turn);
         let Turn { out, closes, .. } = turn;
         if !out.is_empty() {
+            peer.ledger.sends(&out);
             conns.send(id, &out);
         }
-        if closes {
+        if closes && !std::mem::replace(&mut peer.closed, true) {
             self.seen.life.push((conns.now(), conn, false));
             conns.close(id);
         }
@@ -270,27 +295,19 @@ impl<F: FnMut(&mut Turn<'_>)> FrameServer<F> {
     ) {
         let Head { stream, .. } = head;
         let value = || u32::from_be_bytes(payload[payload.len() - 4..].try_into().expect("four"));
-        let (mut owed, on) = (Vec::new(), (id, peer.number));
+        let mut owed = Vec::new();
         let nothing = Received::default();
         match head.kind {
             kind::HEADERS => {
-                assert!(stream & 1 == 1 && stream > peer.last, "{stream} after {}", peer.last);
-                assert!(!head.has(flag::PRIORITY), "no priorities");
-                assert!(head.has(flag::END_HEADERS), "the heads of these tests are small");
-                peer.last = stream;
-                let request = peer.open.entry(stream).or_default();
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let block = peer.decoder.decode(payload, usize::MAX, |name, value| {
-                    request.fields.push((text(name), text(value)));
-                });
-                block.expect("a valid block");
-                self.turn(on, Event::Head, (stream, nothing), conns);
+                peer.opens(head, payload);
+                self.turn((id, peer), Event::Head, (stream, nothing), conns);
             }
             kind::DATA => {
                 assert!(!peer.ended.contains(&stream), "nothing follows the end of {stream}");
                 self.seen.data.push((stream, head.length));
+                peer.ledger.received(stream, head.length);
                 peer.open.entry(stream).or_default().body.extend_from_slice(payload);
-                self.turn(on, Event::Data(head.length), (stream, nothing), conns);
+                self.turn((id, peer), Event::Data(head.length), (stream, nothing), conns);
             }
             kind::PRIORITY => panic!("no priorities"),
             kind::RST_STREAM => {
@@ -299,19 +316,27 @@ impl<F: FnMut(&mut Turn<'_>)> FrameServer<F> {
                 self.seen.resets_most = self.seen.resets_most.max(peer.resets);
                 peer.ended.insert(stream);
                 peer.open.remove(&stream);
+                peer.ledger.reset(stream);
             }
-            kind::SETTINGS if head.has(flag::ACK) => self.seen.settings_acks += 1,
-            kind::SETTINGS => frame::settings_ack(&mut owed),
+            kind::SETTINGS if head.has(flag::ACK) => {
+                self.seen.settings_acks += 1;
+                peer.ledger.acknowledged();
+            }
+            kind::SETTINGS => {
+                peer.ledger.settings(payload);
+                frame::settings_ack(&mut owed);
+            }
             kind::PING if head.has(flag::ACK) => self.seen.pongs += 1,
             kind::PING => frame::ping(&mut owed, payload.try_into().expect("eight bytes"), true),
             kind::GOAWAY => {
                 let code = u32::from_be_bytes(payload[4..8].try_into().expect("four bytes"));
                 *self.seen.goaways.entry(code).or_default() += 1;
             }
-            kind::WINDOW_UPDATE => assert!(value() > 0, "a window grows"),
+            kind::WINDOW_UPDATE => peer.ledger.update(stream, value()),
             _ => {}
         }
-        if !owed.is_empty() {
+        // Settings come first, unless the script has others first.
+        if !owed.is_empty() && peer.ledger.has_greeted {
             conns.send(id, &owed);
         }
         if matches!(head.kind, kind::HEADERS | kind::DATA) && head.has(flag::END_STREAM) {
@@ -319,7 +344,8 @@ impl<F: FnMut(&mut Turn<'_>)> FrameServer<F> {
             self.seen.requests += 1;
             peer.requests += 1;
             let request = peer.open.remove(&stream).unwrap_or_default();
-            self.turn(on, Event::Request(peer.requests - 1), (stream, request), conns);
+            let event = Event::Request(peer.requests - 1);
+            self.turn((id, peer), event, (stream, request), conns);
         }
     }
 }
@@ -329,8 +355,9 @@ impl<F: FnMut(&mut Turn<'_>)> ServerModel for FrameServer<F> {
         let number = self.seen.connections;
         self.seen.connections += 1;
         self.seen.life.push((conns.now(), number, true));
-        self.peers.insert(id, Peer { number, ..Peer::default() });
-        self.turn((id, number), Event::Opened, (0, Received::default()), conns);
+        let mut peer = Peer { number, ..Peer::default() };
+        self.turn((id, &mut peer), Event::Opened, (0, Received::default()), conns);
+        self.peers.insert(id, peer);
     }
 
     fn received(&mut self, id: ConnId, data: &[u8], conns: &mut Connections) -> bool {
@@ -347,15 +374,15 @@ impl<F: FnMut(&mut Turn<'_>)> ServerModel for FrameServer<F> {
     }
 
     fn timer(&mut self, id: ConnId, number: u64, conns: &mut Connections) {
-        if let Some(peer) = self.peers.get(&id) {
-            let (conn, stream) = (peer.number, number as u32 & STREAM_MAX);
-            let event = Event::Timer((number >> 32) as u32);
-            self.turn((id, conn), event, (stream, Received::default()), conns);
+        if let Some(mut peer) = self.peers.remove(&id) {
+            let (event, stream) = (Event::Timer((number >> 32) as u32), number as u32 & STREAM_MAX);
+            self.turn((id, &mut peer), event, (stream, Received::default()), conns);
+            self.peers.insert(id, peer);
         }
     }
 
     fn ended(&mut self, id: ConnId, conns: &mut Connections) {
-        if let Some(peer) = self.peers.remove(&id) {
+        if let Some(peer) = self.peers.remove(&id).filter(|peer| !peer.closed) {
             self.seen.life.push((conns.now(), peer.number, false));
         }
         conns.close(id);
