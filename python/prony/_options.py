@@ -424,6 +424,20 @@ class LoadOptions(SharedOptions, total=False):
     content_type: str
     """Content-Type header [default: none]"""
 
+    location: bool
+    """Follow redirects, each by a request of its own
+
+    The times of the whole chains are those of the group redirects. A redirect is followed
+    only to the servers of the URLs and of --redirect-to; the report names the others."""
+
+    max_redirs: int | str
+    """How many redirects to follow one after another; one more fails the request [default: 10]"""
+
+    redirect_to: str | Sequence[str]
+    """Also follow redirects to this server: http://HOST:PORT
+
+    This option can be repeated."""
+
     timeout: Duration
     """Maximum time for a request [default: 30s]
 
@@ -1168,6 +1182,20 @@ class CapacityOptions(SharedOptions, total=False):
     content_type: str
     """Content-Type header [default: none]"""
 
+    location: bool
+    """Follow redirects, each by a request of its own
+
+    The times of the whole chains are those of the group redirects. A redirect is followed
+    only to the servers of the URLs and of --redirect-to; the report names the others."""
+
+    max_redirs: int | str
+    """How many redirects to follow one after another; one more fails the request [default: 10]"""
+
+    redirect_to: str | Sequence[str]
+    """Also follow redirects to this server: http://HOST:PORT
+
+    This option can be repeated."""
+
     timeout: Duration
     """Maximum time for a request [default: 30s]
 
@@ -1356,6 +1384,20 @@ class CompareOptions(SharedOptions, total=False):
 
     content_type: str
     """Content-Type header [default: none]"""
+
+    location: bool
+    """Follow redirects, each by a request of its own
+
+    The times of the whole chains are those of the group redirects. A redirect is followed
+    only to the servers of the URLs and of --redirect-to; the report names the others."""
+
+    max_redirs: int | str
+    """How many redirects to follow one after another; one more fails the request [default: 10]"""
+
+    redirect_to: str | Sequence[str]
+    """Also follow redirects to this server: http://HOST:PORT
+
+    This option can be repeated."""
 
     timeout: Duration
     """Maximum time for a request [default: 30s]

@@ -31,6 +31,7 @@ impl Plan {
         check_load(&self.load)?;
         self.check_clients()?;
         self.check_sessions()?;
+        self.check_follow()?;
         self.check_groups()?;
         self.exchange.as_deref().map_or(Ok(()), |exchange| self.check_exchange(exchange))?;
         check_expect(&self.expect, self.highest_status())?;

@@ -83,6 +83,8 @@ pub enum Fault {
     UnexpectedStatus,
     /// A body without the text or length that the plan expects.
     BodyMismatch,
+    /// One more redirect than the plan follows.
+    TooManyRedirects,
     /// A successful reply whose content type is not that of the stream that the plan expects.
     NotAStream,
     /// A message over the limit: 1 MiB in the body of a reply of HTTP, 16 MiB of WebSocket.
@@ -138,7 +140,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 50;
+    pub const COUNT: usize = 51;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -178,6 +180,7 @@ impl Fault {
         Self::GrpcStatus,
         Self::UnexpectedStatus,
         Self::BodyMismatch,
+        Self::TooManyRedirects,
         Self::NotAStream,
         Self::MessageTooLong,
         Self::ErrorMessage,
@@ -232,6 +235,7 @@ impl Fault {
             Self::GrpcStatus
             | Self::UnexpectedStatus
             | Self::BodyMismatch
+            | Self::TooManyRedirects
             | Self::NotAStream
             | Self::MessageTooLong
             | Self::ErrorMessage

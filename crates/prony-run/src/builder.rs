@@ -4,8 +4,9 @@
 use std::mem;
 
 use prony_core::plan::{
-    CallSpec, Check, Checks, Data, Exchange, Expect, Group, Http2Spec, HttpVersion, Load, Pick,
-    Placement, Plan, Sessions, Shard, Stop, StreamPlan, Think, TlsSpec,
+    CallSpec, Check, Checks, Data, Exchange, Expect, Follow, Group, Http2Spec, HttpVersion, Load,
+    Pick, Placement, Plan, RedirectServer, Redirects, Sessions, Shard, Stop, StreamPlan, Think,
+    TlsSpec,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
@@ -77,6 +78,8 @@ pub struct Draft {
     pub replace_lost: bool,
     /// The timeout of connects.
     pub connect_timeout: Option<Span>,
+    /// Which redirects are followed; by default none.
+    pub redirects: Option<Redirects>,
     /// What counts as success.
     pub expect: Option<Expect>,
     /// The HTTP version.
@@ -121,6 +124,7 @@ impl Draft {
         if let Some(name) = &self.server_name {
             targets.rename(name);
         }
+        let follow = targets.follow(self.redirects.unwrap_or(Redirects::Off));
         let (load, cap) = self.load.load(around);
         let stop = stop_rules(self.stop, &load, self.duration.unwrap_or(DURATION));
         let plan = Plan::new(targets.endpoints, targets.calls, load, stop);
@@ -145,6 +149,7 @@ impl Draft {
             timeout_from_send: self.timeout_from_send,
             replace_lost: self.replace_lost,
             connect_timeout: self.connect_timeout.unwrap_or(plan.connect_timeout),
+            follow: follow.map(Box::new),
             expect: self.expect.unwrap_or(plan.expect),
             http,
             thresholds: self.thresholds,
@@ -208,6 +213,8 @@ pub struct Targets {
     pub checks: Checks,
     /// The groups of steps of sessions.
     pub groups: Vec<Group>,
+    /// The servers to which redirects may lead, besides those of the requests.
+    pub redirect_to: Vec<RedirectServer>,
 }
 
 impl Targets {
@@ -238,6 +245,23 @@ impl Targets {
         for call in &mut self.calls {
             call.endpoint = indices[call.endpoint as usize];
         }
+        for server in &mut self.redirect_to {
+            // One that does not exist is refused later.
+            let index = indices.get(server.endpoint as usize);
+            server.endpoint = index.copied().unwrap_or(server.endpoint);
+        }
+    }
+
+    /// What is followed, if any request follows redirects. Their times are those of a group.
+    fn follow(&mut self, redirects: Redirects) -> Option<Follow> {
+        let follows = |redirects| matches!(redirects, Some(Redirects::Most(_)));
+        let own = self.calls.iter().any(|call| follows(call.redirects));
+        if !own && !follows(Some(redirects)) {
+            return None;
+        }
+        let group = self.groups.len() as u32;
+        self.groups.push(Group { name: Follow::GROUP.to_owned(), parts: Vec::new() });
+        Some(Follow { redirects, servers: mem::take(&mut self.redirect_to), group })
     }
 
     /// Sets the server name of all TLS endpoints.

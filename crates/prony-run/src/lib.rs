@@ -20,6 +20,7 @@ pub mod output;
 pub mod plan_file;
 pub mod progress;
 pub mod raw;
+mod redirects;
 pub mod run;
 pub mod target_process;
 pub mod tls;

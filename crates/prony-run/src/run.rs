@@ -19,6 +19,7 @@ use prony_sim::Extras;
 use crate::abort;
 use crate::error::Error;
 use crate::here;
+use crate::redirects;
 use crate::tls;
 
 /// The origin of a plan, for the report.
@@ -321,7 +322,7 @@ pub(crate) fn noted(mut summary: Summary) -> Summary {
         return summary;
     }
     let notes = cap_reached(&summary).into_iter().chain(one_jar(&summary.plan));
-    let notes: Vec<_> = notes.chain(redirected(&summary)).collect();
+    let notes: Vec<_> = notes.chain(redirects::notes(&summary)).collect();
     summary.run.notes.extend(notes);
     summary
 }
@@ -397,26 +398,6 @@ fn one_jar(plan: &Plan) -> Option<String> {
     shared.then(|| "All sessions share their cookies, so one thread runs them.".to_owned())
 }
 
-/// The note that many replies were redirects that nobody asked for by their status. prony does not
-/// follow them, so a tool that does measures other pages.
-fn redirected(summary: &Summary) -> Option<String> {
-    let (plan, statuses) = (&summary.plan, &summary.main.statuses);
-    let of_calls = plan.calls.iter().filter_map(|call| call.expect.as_deref());
-    let asked: Vec<(u16, u16)> =
-        of_calls.chain([&plan.expect]).flat_map(|e| e.statuses.iter().copied()).collect();
-    let is_asked = |status: u16| asked.contains(&(status, status));
-    let redirects = [301, 302, 303, 307, 308].into_iter().filter(|&status| !is_asked(status));
-    let redirects: u64 = redirects.filter_map(|status| statuses.get(&status)).sum();
-    let replies: u64 = statuses.values().sum();
-    (redirects > 0 && redirects * 10 >= replies).then(|| {
-        format!(
-            "{} of {} were redirects (3xx), which are not followed.",
-            units::count(redirects),
-            units::counted(replies, "reply", "replies")
-        )
-    })
-}
-
 /// Operating system, kernel and number of cores, for the report.
 fn host() -> String {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -454,21 +435,6 @@ mod tests {
                        {path = '/a?token=y'}, {path = '/b', method = 'POST'}]";
         let names = ["GET /a", "look", "GET /a", "POST /b"].map(|n| Some(n.to_owned()));
         assert_eq!(named(several), names);
-    }
-
-    #[test]
-    fn notes_redirects_if_there_are_many() {
-        let noted = |statuses: &[(u16, u64)]| redirected(&open(statuses, 0));
-        let all = "4,000 of 4,000 replies were redirects (3xx), which are not followed.";
-        assert_eq!(noted(&[(302, 4_000)]).as_deref(), Some(all));
-        assert!(noted(&[(200, 90), (301, 4), (308, 6)]).is_some());
-        assert_eq!(noted(&[(200, 91), (307, 9)]), None);
-        // 304 Not Modified is not a redirect.
-        assert_eq!(noted(&[(304, 100)]), None);
-        assert_eq!(noted(&[]), None);
-        let mut form = open(&[(303, 4_000)], 0);
-        form.plan.expect.statuses = vec![(303, 303)];
-        assert_eq!(redirected(&form), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use prony_core::plan::{Expect, MessageArrivals, Think};
 use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
-use prony_core::target;
+use prony_core::target::{self, Url, UrlKind};
 use prony_core::units::{self, Span};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -65,6 +65,30 @@ pub fn positive(text: &str) -> Result<u64, String> {
 /// The value is invalid; the error is one sentence.
 pub fn number(text: &str) -> Result<u32, String> {
     u32::try_from(count(text)?).map_err(|_| format!("must be at most {}", u32::MAX))
+}
+
+/// Parses how many redirects are followed one after another.
+///
+/// # Errors
+/// The value is invalid; the error is one sentence.
+pub fn redirects(text: &str) -> Result<u32, String> {
+    const MOST: u32 = 1_000;
+    match number(text)? {
+        n if n <= MOST => Ok(n),
+        _ => Err(format!("must be at most {MOST}")),
+    }
+}
+
+/// Parses the URL of a server: one without a path.
+///
+/// # Errors
+/// The value is invalid; the error is one sentence.
+pub fn server(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|e| e.to_string())?;
+    if url.path != "/" || url.kind != UrlKind::Http {
+        return Err("write the server alone, as http://host:port".into());
+    }
+    Ok(url)
 }
 
 /// Parses a number of connections.

@@ -3,6 +3,7 @@
 
 use super::Engine;
 use crate::proto::Carrier;
+use crate::record::SessionEnd;
 use crate::units::{Nanos, RequestId, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,10 @@ impl<P: Carrier> Engine<P> {
             self.recorder.unfinished(self.exchanges[id].intended());
             if let Some(messages) = self.exchanges.messages.as_deref_mut() {
                 messages.given_up(id, now, &mut self.recorder);
+            }
+            let dynamic = self.dynamic.as_deref_mut();
+            if let Some(chain) = dynamic.and_then(|d| d.ended(id, SessionEnd::Unfinished)) {
+                self.recorder.group_ended(chain.group, chain.how, chain.began, now, Span::ZERO);
             }
             self.exchanges.give_up(id);
             self.outstanding -= 1;

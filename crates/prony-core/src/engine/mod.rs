@@ -220,6 +220,9 @@ impl<P: Carrier> Engine<P> {
         if let Some((warm, main)) = self.dynamic.as_deref_mut().and_then(Dynamic::take_checks) {
             self.recorder.checked(warm, main);
         }
+        if let Some((warm, main)) = self.dynamic.as_deref_mut().and_then(Dynamic::take_redirects) {
+            self.recorder.redirected(warm, main);
+        }
         let by_count = self.load.ended_by_count();
         self.recorder.finish(!by_count)
     }

@@ -53,7 +53,7 @@ impl GroupPart {
 impl Plan {
     /// Check whether the groups are parts of the plan's sessions.
     pub(crate) fn check_groups(&self) -> Result<(), String> {
-        if self.groups.is_empty() {
+        if self.groups.len() == usize::from(self.follow.is_some()) {
             return Ok(());
         }
         let Some(sessions) = self.sessions.as_ref().filter(|sessions| !sessions.directed) else {
@@ -63,6 +63,9 @@ impl Plan {
             Group::check_name(&group.name)?;
             if self.groups[..i].iter().any(|other| other.name == group.name) {
                 return Err(format!("the plan has two groups '{}'", group.name));
+            }
+            if self.is_group_of_redirects(i) {
+                continue;
             }
             if group.parts.is_empty() {
                 return Err(format!("the group '{}' has no step", group.name));

@@ -5,6 +5,7 @@ mod clients;
 mod control;
 mod excerpt;
 mod exchange;
+mod follow;
 mod framing;
 mod groups;
 mod grpc;
@@ -40,6 +41,7 @@ pub use control::{
 };
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
+pub use follow::{Follow, RedirectServer, Redirects};
 pub(crate) use framing::check_version;
 pub use groups::{Group, GroupPart};
 pub use grpc::{GrpcCall, MessagePart, ScalarKind, Wire};
@@ -117,6 +119,9 @@ pub struct Plan {
     pub connect_timeout: Span,
     /// What counts as success.
     pub expect: Expect,
+    /// The redirects that are followed; `None`: none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<Box<Follow>>,
     /// The checks of replies, which are counted apart from failures.
     #[serde(default, skip_serializing_if = "Checks::is_empty")]
     pub checks: Checks,
@@ -210,6 +215,9 @@ pub struct CallSpec {
     /// The checks of its replies besides those of all requests: indices into [`Plan::checks`].
     #[serde(default, skip_serializing_if = "<[u32]>::is_empty")]
     pub checks: Shared<u32>,
+    /// Whether its redirects are followed; `None`: as the plan says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirects: Option<Redirects>,
     /// The call as one of gRPC; `None`: it is a request of HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<Box<GrpcCall>>,
@@ -496,6 +504,7 @@ impl Plan {
             timeout_from_send: false,
             replace_lost: false,
             connect_timeout: Span::from_secs(5),
+            follow: None,
             checks: Checks::default(),
             thresholds: Vec::new(),
             expect: Expect::default(),
@@ -547,6 +556,11 @@ impl Plan {
             for &call in &burst.calls[..usize::from(burst.lead)] {
                 let n = &mut calls[self.calls[call as usize].endpoint as usize];
                 *n = (*n).max(1);
+            }
+            if self.follow.is_some() {
+                // Each of them may lead to any server.
+                let all = calls.iter().sum::<u64>();
+                calls.fill(all);
             }
             for (most, calls) in most.iter_mut().zip(calls) {
                 let wanted = calls.div_ceil(u64::from(self.pipeline));

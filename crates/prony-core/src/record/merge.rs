@@ -11,6 +11,7 @@ use super::in_streams::StreamMessages;
 use super::messages::Messages;
 use super::phases::Phases;
 use super::pings::Pings;
+use super::redirects::RedirectTally;
 use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
 use super::tls::TlsTally;
@@ -81,6 +82,7 @@ impl Tally {
             names: by_place(NameTally::merge),
             checks: by_place(CheckTally::merge),
             groups: by_place(GroupTally::merge),
+            redirects: optional(RedirectTally::merge),
             kept: append,
             clients: append,
         });

@@ -7,6 +7,7 @@ mod bytes;
 mod checks;
 mod clients;
 mod connections;
+mod drain;
 mod finish;
 mod groups;
 pub mod hist;
@@ -19,6 +20,7 @@ mod meter;
 mod over_time;
 mod phases;
 mod pings;
+mod redirects;
 mod section;
 pub mod series;
 mod sessions;
@@ -51,6 +53,7 @@ pub use meter::ResponseLowerBound;
 pub use over_time::{StreamSeries, StreamTime};
 pub use phases::{KernelTimes, MissingTime, Phases};
 pub use pings::Pings;
+pub use redirects::RedirectTally;
 use section::Section;
 use series::Series;
 pub use sessions::{KindTally, NameTally, SessionEnd, SessionTally, StepTally};
@@ -247,6 +250,9 @@ pub struct Tally {
     /// The groups of steps of each name in the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupTally>,
+    /// What redirects came to, if the plan follows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirects: Option<Box<RedirectTally>>,
     /// The timestamps of every success, in the order in which each worker's ended. Empty unless the
     /// engine was configured to keep them. Never saved.
     #[serde(skip)]
@@ -337,6 +343,7 @@ impl Tally {
             names: Vec::new(),
             checks: Vec::new(),
             groups: Vec::new(),
+            redirects: None,
             kept: Vec::new(),
             clients: Vec::new(),
         }
@@ -500,17 +507,6 @@ impl Recorder {
         }
     }
 
-    /// A reply arrived after the end of the load.
-    #[cold]
-    fn drained(&mut self, stamps: Stamps, fault: Option<Fault>) {
-        let in_drain = self.in_drain(&stamps);
-        if in_drain > Span::ZERO {
-            let t = &mut self.section(stamps.intended).tally;
-            t.time_in_drain += in_drain;
-            t.replies_in_drain += u64::from(fault.is_none());
-        }
-    }
-
     /// A request failed without a complete reply. `sent`: whether its first byte was passed to the
     /// kernel. A timeout is recorded as at least `timeout`.
     pub fn failed(&mut self, stamps: &Stamps, fault: Fault, sent: bool, timeout: Span) {
@@ -556,24 +552,6 @@ impl Recorder {
         t.times.failed.record_n(now.since(intended), n);
         t.series.started_together(intended, n);
         t.series.failed_together(now, n);
-    }
-
-    /// The part of a request's time after the end of the load.
-    #[inline]
-    fn in_drain(&self, stamps: &Stamps) -> Span {
-        stamps.done.since(self.load_end.max(stamps.intended))
-    }
-
-    /// A request is unfinished: the run ends before it.
-    pub fn unfinished(&mut self, intended: Nanos) {
-        let time = match self.load_end {
-            Nanos::MAX => Span::ZERO,
-            end => end.since(intended),
-        };
-        self.given_up(intended);
-        let t = &mut self.section(intended).tally;
-        t.unfinished += 1;
-        t.time_unfinished += time;
     }
 
     /// A request is sent again on a new connection.

@@ -112,11 +112,11 @@ impl Capture {
         !self.set_cookies.is_empty()
     }
 
-    /// Put the cookies of the reply into the jar.
-    pub fn take_cookies(&self, jar: &mut Jar, origin: Origin<'_>, now: Nanos) {
+    /// Put the cookies of the reply into the jar, once.
+    pub fn take_cookies(&mut self, jar: &mut Jar, origin: Origin<'_>, now: Nanos) {
         let date = self.date.clone().map(|range| &self.bytes[range]);
-        for range in &self.set_cookies {
-            jar.set(&self.bytes[range.clone()], origin, date, now);
+        for range in self.set_cookies.drain(..) {
+            jar.set(&self.bytes[range], origin, date, now);
         }
     }
 

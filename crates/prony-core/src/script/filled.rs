@@ -1,7 +1,35 @@
 //! The filled-in parts of one request, in reused memory.
 
+use std::sync::Arc;
+
+use super::cookies::{Jar, Origin};
+use crate::units::Nanos;
 use crate::vars::message::Message;
 use crate::vars::{Source, Unsent};
+
+/// What a followed redirect changes in a request besides its path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The host of another server, to which it leads; `None`: the server stays.
+    pub authority: Option<Arc<str>>,
+    /// Whether the connection is encrypted.
+    pub secure: bool,
+    /// Whether the method has become GET, without a body.
+    pub is_get: bool,
+}
+
+/// The headers that describe a body.
+const OF_BODY: [&str; 7] = [
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "content-language",
+    "content-location",
+    "transfer-encoding",
+    "expect",
+];
+/// The headers that only the server for which the user has written them gets.
+const OF_SERVER: [&str; 4] = ["host", "authorization", "proxy-authorization", "cookie"];
 
 /// Path, header values and body of a request, and the cookies that go with it.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +46,8 @@ pub struct Filled {
     pub(super) scratch: Vec<u8>,
     /// Another one.
     pub(super) value: Vec<u8>,
+    /// What else a redirect has changed.
+    moved: Option<Moved>,
 }
 
 impl Filled {
@@ -44,6 +74,70 @@ impl Filled {
     /// The header lines that are sent after those of the plan, each with its line break.
     pub fn headers(&self) -> &[u8] {
         &self.headers
+    }
+
+    /// What a redirect has changed besides the path; `None`: the request follows none.
+    pub fn moved(&self) -> Option<&Moved> {
+        self.moved.as_ref()
+    }
+
+    /// Whether the plan's header of this name is not sent, as a redirect has changed the method or
+    /// the server.
+    pub fn omits(&self, name: &str) -> bool {
+        let is_of = |names: &[&str]| names.iter().any(|other| name.eq_ignore_ascii_case(other));
+        self.moved.as_ref().is_some_and(|moved| {
+            (moved.is_get && is_of(&OF_BODY)) || (moved.authority.is_some() && is_of(&OF_SERVER))
+        })
+    }
+
+    /// Follow a redirect to this path. `body` is the plan's.
+    pub fn redirect(&mut self, path: &[u8], body: &[u8], moved: Moved) {
+        let mut old = std::mem::take(&mut self.scratch);
+        old.clear();
+        std::mem::swap(&mut self.bytes, &mut old);
+        let ends = std::mem::take(&mut self.ends);
+        self.bytes.extend_from_slice(path);
+        self.end_part();
+        // Without parts of its own, it has the plan's headers and body.
+        let own = ends.split_last().map_or((body, &[][..]), |(&end, before)| {
+            let start = before.last().copied().unwrap_or(0);
+            (&old[start..end], before)
+        });
+        for pair in own.1.windows(2) {
+            self.bytes.extend_from_slice(&old[pair[0]..pair[1]]);
+            self.end_part();
+        }
+        if !moved.is_get {
+            self.bytes.extend_from_slice(own.0);
+        }
+        self.end_part();
+        self.moved = Some(moved);
+        self.scratch = old;
+    }
+
+    /// The same as another one.
+    pub fn copy(&mut self, other: &Self) {
+        self.clear();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend_from_slice(&other.ends);
+        self.headers.extend_from_slice(&other.headers);
+        self.cookies.extend_from_slice(&other.cookies);
+        self.moved.clone_from(&other.moved);
+    }
+
+    /// Send the cookies that a jar has for this destination.
+    pub fn take_cookies(&mut self, jar: &mut Jar, to: Origin<'_>, now: Nanos) {
+        self.cookies.clear();
+        jar.write(to, now, &mut self.cookies);
+    }
+
+    /// Remove everything: the request is sent as in the plan.
+    pub fn clear(&mut self) {
+        self.headers.clear();
+        self.bytes.clear();
+        self.ends.clear();
+        self.cookies.clear();
+        self.moved = None;
     }
 
     /// Whether these lines have a header of this name (in lower case).
@@ -82,13 +176,6 @@ impl Filled {
         }
         self.headers.extend_from_slice(&other.headers);
         self.cookies.extend_from_slice(&other.cookies);
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.headers.clear();
-        self.bytes.clear();
-        self.ends.clear();
-        self.cookies.clear();
     }
 
     /// The buffer to which the next part is appended, and a temporary buffer.
@@ -143,6 +230,52 @@ mod tests {
         assert_eq!((filled.path(), filled.header(0), filled.body()), (None, None, None));
         assert_eq!(filled.headers(), b"Last-Event-ID: 7\r\n");
         assert!(filled.has("last-event-id"));
+    }
+
+    fn moved(authority: Option<&str>, is_get: bool) -> Moved {
+        Moved { authority: authority.map(Into::into), secure: false, is_get }
+    }
+
+    #[test]
+    fn redirects_replace_the_path_and_keep_the_rest() {
+        let mut filled = Filled::default();
+        filled.redirect(b"/b", b"body", moved(None, false));
+        assert_eq!((filled.path(), filled.body()), (Some(&b"/b"[..]), Some(&b"body"[..])));
+        assert_eq!(filled.header(0), None, "those of the plan stay");
+        filled.clear();
+        for part in [&b"/a"[..], b"one", b"two", b"own"] {
+            filled.buffers().0.extend_from_slice(part);
+            filled.end_part();
+        }
+        filled.redirect(b"/longer", b"body", moved(None, false));
+        let headers = |filled: &Filled| [0, 1, 2].map(|n| filled.header(n).map(<[u8]>::to_vec));
+        let own = [Some(b"one".to_vec()), Some(b"two".to_vec()), None];
+        assert_eq!((filled.path(), filled.body()), (Some(&b"/longer"[..]), Some(&b"own"[..])));
+        assert_eq!(headers(&filled), own);
+        filled.redirect(b"/", b"body", moved(None, true));
+        assert_eq!((filled.path(), filled.body()), (Some(&b"/"[..]), Some(&b""[..])));
+        assert_eq!(headers(&filled), own);
+        let mut copy = Filled::default();
+        copy.copy(&filled);
+        assert_eq!(
+            (copy.path(), copy.body(), copy.moved()),
+            (filled.path(), filled.body(), filled.moved())
+        );
+        copy.clear();
+        assert_eq!((copy.path(), copy.moved()), (None, None));
+    }
+
+    #[test]
+    fn redirects_omit_headers_of_the_body_and_of_the_server() {
+        let omits = |moved| {
+            let mut filled = Filled::default();
+            filled.redirect(b"/", b"", moved);
+            ["Content-Type", "Authorization", "Host", "Cookie", "X-Own"]
+                .map(|name| filled.omits(name))
+        };
+        assert_eq!(omits(moved(None, false)), [false; 5]);
+        assert_eq!(omits(moved(None, true)), [true, false, false, false, false]);
+        assert_eq!(omits(moved(Some("h"), false)), [false, true, true, true, false]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub use capture::Capture;
 pub use checks::{Checker, Figures};
 pub use compile::{Part, Script, ScriptError};
 pub use cookies::{Jar, Origin};
-pub use filled::Filled;
+pub use filled::{Filled, Moved};
 pub use flow::{ConditionKey, ConditionPlace, Deciding, Flow, Repetition, STATUS};
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! it does. HTTP/2 is recognized by its preface.
 //!
 //! Paths: `/bytes/N` (a body of N bytes), `/status/N` (that status), `/delay/T` (a service time of
-//! T instead of the configured one), `/echo` (returns the request's body); all others get the
-//! default reply. Pipelined requests are served concurrently and answered in order.
+//! T instead of the configured one), `/redirect/N` (N redirects, one after another), `/echo`
+//! (returns the request's body); all others get the default reply. Pipelined requests are served
+//! concurrently and answered in order.
 //!
 //! With `ServerBehavior::grpc` it answers calls of gRPC too.
 
@@ -347,6 +348,7 @@ impl Serve {
             }
             Route::Bytes(n) => (200, Content::Pattern(n)),
             Route::Status(status) => (status, Content::Pattern(behavior.size)),
+            Route::Redirect(left) => (302, Content::Redirect(left)),
             Route::Echo => (200, Content::Echo(body)),
             Route::NotFound => (404, Content::Text("no such number\n")),
         };

@@ -58,6 +58,8 @@ pub(super) enum Content {
     Text(&'static str),
     /// The body of the request.
     Echo(Vec<u8>),
+    /// None: a redirect to `/redirect/N`.
+    Redirect(u32),
 }
 
 impl Content {
@@ -66,6 +68,7 @@ impl Content {
             Self::Pattern(n) => *n,
             Self::Text(text) => text.len() as u64,
             Self::Echo(bytes) => bytes.len() as u64,
+            Self::Redirect(_) => 0,
         }
     }
 
@@ -74,6 +77,7 @@ impl Content {
         match self {
             Self::Text(text) => out.extend_from_slice(&text.as_bytes()[at as usize..][..n]),
             Self::Echo(bytes) => out.extend_from_slice(&bytes[at as usize..][..n]),
+            Self::Redirect(_) => {}
             Self::Pattern(_) => {
                 let from = (at % PATTERN.len() as u64) as usize;
                 let first = n.min(PATTERN.len() - from);
@@ -115,7 +119,11 @@ impl Reply {
                 Content::Pattern(_) | Content::Text(_) => {
                     b"Content-Type: text/plain\r\n".as_slice()
                 }
+                Content::Redirect(_) => b"",
             });
+            if let Content::Redirect(left) = self.content {
+                write!(out, "Location: /redirect/{left}\r\n").expect("a Vec takes all");
+            }
             if self.chunked {
                 out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
             } else {
@@ -155,6 +163,7 @@ impl Rest {
         match &self.content {
             Content::Text(text) => out.extend_from_slice(&text.as_bytes()[from..to]),
             Content::Echo(bytes) => out.extend_from_slice(&bytes[from..to]),
+            Content::Redirect(_) => {}
             // Pieces start at multiples of PIECE, and so of the pattern's period.
             Content::Pattern(_) => out.extend_from_slice(&PATTERN[..to - from]),
         }

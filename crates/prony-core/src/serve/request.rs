@@ -40,6 +40,8 @@ pub(super) enum Route {
     Bytes(u64),
     /// `/status/N`: that status.
     Status(u16),
+    /// `/redirect/N`: a redirect to `/redirect/N-1`, of which this is the number.
+    Redirect(u32),
     /// `/delay/T`: that service time instead of the configured one.
     Delay(Span),
     /// `/echo`: the request's body.
@@ -421,6 +423,11 @@ pub(super) fn route(path: &[u8]) -> Route {
         "status" => {
             number(argument).filter(|n| (200..=599).contains(n)).map(|n| Route::Status(n as u16))
         }
+        // The last one is the default reply.
+        "redirect" => number(argument).filter(|&n| n <= 1_000).map(|n| match n {
+            0 => Route::Default,
+            n => Route::Redirect(n as u32 - 1),
+        }),
         "delay" => argument.parse().ok().filter(|&t| t <= DELAY_LIMIT).map(Route::Delay),
         _ => Some(
             std::str::from_utf8(path).ok().and_then(Api::of).map_or(Route::Default, Route::Model),

@@ -2,12 +2,14 @@
 
 mod file;
 mod header;
+mod redirect;
 mod url;
 
 use serde::{Deserialize, Serialize};
 
 pub use file::{UrlEntry, parse_url_file};
 pub use header::{check_header, check_method, parse_header};
+pub use redirect::{Origin, RedirectTo, resolve_redirect};
 pub use url::{Url, UrlKind};
 
 /// The remote end of a connection. Names are resolved outside this crate, before the run.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use prony_core::plan::{
-    Clients, Expect, HttpVersion, Load, Pace, Pick, Plan, PlanSize, Resume, Think, TlsSpec,
-    status_text,
+    Clients, Expect, HttpVersion, Load, Pace, Pick, Plan, PlanSize, Redirects, Resume, Think,
+    TlsSpec, status_text,
 };
 use prony_core::record::Tally;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
@@ -287,6 +287,15 @@ fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
         parts.push(format!("up to {}", units::counted(in_flight, "stream", "streams")));
     } else if plan.pipeline > 1 {
         parts.push(format!("pipelined {} deep", units::count(in_flight)));
+    }
+    if let Some(follow) = plan.follow.as_deref() {
+        parts.push(match follow.redirects {
+            Redirects::Most(most) => {
+                let most = units::counted(u64::from(most), "redirect", "redirects");
+                format!("up to {most} followed")
+            }
+            Redirects::Off => "redirects of some requests followed".to_owned(),
+        });
     }
     parts.push(expected(&plan.expect));
     parts

@@ -15,6 +15,7 @@ use prony_core::units::Span;
 use super::checks;
 use super::control;
 use super::dynamic;
+use super::follow;
 use super::grpc;
 use super::request::authority;
 use super::tls;
@@ -188,6 +189,7 @@ impl<'p> Writer<'p> {
             line(out, "replace-lost", true);
         }
         line(out, "connect-timeout", quoted(&plan.connect_timeout.to_string()));
+        follow::explain(plan, out);
         if plan.http != HttpVersion::Http11 {
             line(out, "http", quoted(word(HTTP, &plan.http)));
         }
@@ -317,6 +319,9 @@ impl<'p> Writer<'p> {
             add("name", quoted(&self.plan.names[name as usize]));
         }
         for (key, value) in call.expect.as_deref().map(expectations).unwrap_or_default() {
+            add(key, value);
+        }
+        for (key, value) in follow::of_call(call) {
             add(key, value);
         }
         if !call.extract.is_empty() {

@@ -7,6 +7,7 @@ mod checks;
 mod control;
 mod dynamic;
 mod explain;
+mod follow;
 pub mod fuzzing;
 mod grpc;
 mod http2;
@@ -39,7 +40,7 @@ pub use explain::explain;
 pub use request::Common;
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 34] = [
+const OF_PLANS: [&str; 37] = [
     "url",
     "endpoints",
     "host",
@@ -60,6 +61,9 @@ const OF_PLANS: [&str; 34] = [
     "timeout",
     "timeout-from",
     "connect-timeout",
+    "location",
+    "max-redirs",
+    "redirect-to",
     "http",
     "expect",
     "expect-body",
@@ -228,6 +232,7 @@ impl<'a> Requests<'a> {
             is_grpc: false,
             is_http: false,
             is_websocket: false,
+            is_redirected: false,
             retry: None,
         }
     }
@@ -257,6 +262,18 @@ impl<'a> Requests<'a> {
         true
     }
 
+    /// The requests so far, and what belongs to them.
+    fn take_targets(&mut self) -> Targets {
+        Targets {
+            endpoints: std::mem::take(&mut self.endpoints),
+            calls: std::mem::take(&mut self.calls).into_vec(),
+            names: std::mem::take(&mut self.names).into_vec(),
+            checks: std::mem::take(&mut self.checks),
+            groups: std::mem::take(&mut self.groups),
+            ..Targets::default()
+        }
+    }
+
     fn plan(&mut self, top: &mut Section<'a>, around: &Environment) -> Option<Planned> {
         self.common(top);
         self.checks_of_all(top);
@@ -273,6 +290,8 @@ impl<'a> Requests<'a> {
         let stop = self.stop(top, has_sessions);
         let mut draft = Draft { pick: Some(pick), expect, load, stop, ..Draft::default() };
         self.limits(top, &mut draft);
+        draft.redirects = self.redirects(top);
+        let redirect_to = self.redirect_to(top);
         draft.seed = self.seed(top);
         draft.shard = self.shard(top);
         draft.thresholds = self.thresholds(top);
@@ -284,15 +303,7 @@ impl<'a> Requests<'a> {
         self.stream(top, &mut draft);
         // The errors so far are reported; errors about the whole plan could mislead.
         let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
-        draft.targets = Targets {
-            endpoints: std::mem::take(&mut self.endpoints),
-            calls: std::mem::take(&mut self.calls).into_vec(),
-            names: std::mem::take(&mut self.names).into_vec(),
-            sessions,
-            data,
-            checks: std::mem::take(&mut self.checks),
-            groups: std::mem::take(&mut self.groups),
-        };
+        draft.targets = Targets { sessions, data, redirect_to, ..self.take_targets() };
         dynamic::read_environment(&mut draft.targets);
         let mut planned = draft.plan(around);
         if refused {

@@ -63,6 +63,8 @@ pub(super) struct Requests<'a> {
     pub(super) is_http: bool,
     /// Whether a URL is one of WebSocket.
     pub(super) is_websocket: bool,
+    /// Whether redirects of any request are followed.
+    pub(super) is_redirected: bool,
     /// How failed requests of steps without their own `retry` are made again.
     pub(super) retry: Option<Retry>,
 }
@@ -168,6 +170,7 @@ impl<'a> Requests<'a> {
         let expect = self.expect(section);
         let extract = self.extracts(section);
         let checks = self.checks(section);
+        let redirects = self.redirects(section);
         let grpc = self.grpc_call(section);
         let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
         let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a string"));
@@ -175,7 +178,7 @@ impl<'a> Requests<'a> {
         let mut call = self.finish(goal, method.into(), headers, body);
         call.extract = extract;
         call.checks = checks.into();
-        call.grpc = grpc;
+        (call.redirects, call.grpc) = (redirects, grpc);
         call.bare = bare.unwrap_or(self.common.bare);
         call.authority = host.map_or(call.authority, Into::into);
         call.raw = raw.unwrap_or_default();

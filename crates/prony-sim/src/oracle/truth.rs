@@ -187,12 +187,13 @@ pub fn histogram_mismatch(what: &str, hist: &Hist, samples: &[u64]) -> Option<St
 }
 
 /// The faults of complete replies.
-const JUDGED: [Fault; 11] = [
+const JUDGED: [Fault; 12] = [
     Fault::NoGrpcStatus,
     Fault::BadMessage,
     Fault::GrpcStatus,
     Fault::UnexpectedStatus,
     Fault::BodyMismatch,
+    Fault::TooManyRedirects,
     Fault::NotAStream,
     Fault::MessageTooLong,
     Fault::ErrorMessage,

@@ -26,6 +26,7 @@ mod meter_added;
 mod plans;
 mod rate_changes;
 mod reconnects;
+mod redirects;
 mod regressions;
 mod replay;
 mod scenarios;

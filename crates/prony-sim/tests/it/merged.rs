@@ -8,8 +8,8 @@ use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
     Broadcast, CheckTally, ClientTally, Connections, Finished, GroupTally, KindTally, Messages,
-    NameTally, Phases, Pings, Reconnects, SessionTally, StepTally, StreamBodies, StreamMessages,
-    StreamSizes, Tally, Times, TlsTally, TokenTally,
+    NameTally, Phases, Pings, Reconnects, RedirectTally, SessionTally, StepTally, StreamBodies,
+    StreamMessages, StreamSizes, Tally, Times, TlsTally, TokenTally,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Share};
@@ -71,8 +71,8 @@ fn note(seen: &mut Seen, t: &Tally) {
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
         service_series, stream_series, connections, tls, http2, messages, stream_messages,
-        broadcast, pings, tokens, without_meter, phases, sessions, names, checks, groups, kept,
-        clients,
+        broadcast, pings, tokens, without_meter, phases, sessions, names, checks, groups,
+        redirects, kept, clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
@@ -273,7 +273,7 @@ fn streams(seen: &mut Seen) {
 /// frames, no abrupt GOAWAY and no long bodies, complete every event, continue streams where they
 /// broke off, and end replies of a model by stop or length with some output; the other counts need
 /// a network that loses and duplicates datagrams.
-const ELSEWHERE: [&str; 27] = [
+const ELSEWHERE: [&str; 28] = [
     "Broadcast.unstamped",
     "CheckTally.unreadable",
     "TokenTally.empty",
@@ -301,6 +301,7 @@ const ELSEWHERE: [&str; 27] = [
     "Phases.contradicting",
     "Phases.no_received",
     "Phases.no_sent",
+    "Tally.redirects",
 ];
 
 #[test]
@@ -472,6 +473,10 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
             ..StreamCounts::default()
         }));
         t.checks = vec![CheckTally { unreadable: n, ..CheckTally::default() }];
+        let elsewhere = BTreeMap::from([(format!("http://h{n}"), n), ("http://h".into(), n)]);
+        let (followed, over_limit, unusable) = (n, n + 1, n + 2);
+        let redirects = RedirectTally { followed, over_limit, unusable, elsewhere };
+        t.redirects = Some(Box::new(redirects));
         t.messages = Some(Box::new(Messages {
             reordered: n,
             duplicates: n + 1,
@@ -502,6 +507,11 @@ fn p10_the_rest_of_a_tally_is_saved_and_merged() {
     assert_eq!([&all.times.stream_wait, &all.times.flow_wait].map(waits), [expected; 2]);
     assert_messages(&all);
     assert_eq!(all.checks.iter().map(|check| check.unreadable).collect::<Vec<_>>(), [7]);
+    let redirects = *all.redirects.expect("redirects");
+    let RedirectTally { followed, over_limit, unusable, elsewhere } = redirects;
+    assert_eq!((followed, over_limit, unusable), (7, 9, 11));
+    let elsewhere: Vec<_> = elsewhere.iter().map(|(name, &n)| (name.as_str(), n)).collect();
+    assert_eq!(elsewhere, [("http://h", 7), ("http://h3", 3), ("http://h4", 4)]);
     let reasons = all.tls.expect("TLS").reasons;
     let reasons: Vec<_> = reasons.iter().map(|(reason, &n)| (reason.as_str(), n)).collect();
     assert_eq!(reasons, [("another", 7), ("reason 3", 3), ("reason 4", 4)]);

@@ -186,6 +186,7 @@ impl LlmArgs {
             ("--body", load.body.is_some(), bodies),
             ("--content-type", load.content_type.is_some(), "requests are JSON"),
             ("--stream", load.stream.stream.is_some(), streams),
+            ("--location", load.follow.location, "models do not redirect their requests"),
             ("--grpc", load.grpc.is_asked(&load.urls), "requests are those of HTTP"),
             ("ws://", is_websocket, "requests are those of HTTP"),
         ];

@@ -4,6 +4,7 @@ pub mod capacity;
 pub mod checks;
 pub mod compare;
 pub mod exec_options;
+pub mod follow;
 pub mod grpc;
 pub mod http2;
 pub mod import;
@@ -50,6 +51,7 @@ use checks::CheckArgs;
 use compare::CompareArgs;
 pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
+use follow::FollowArgs;
 use grpc::GrpcArgs;
 use http2::Http2Args;
 use import::ImportArgs;
@@ -87,10 +89,10 @@ const LLM: &str = "Language models";
 const MEASUREMENT: &str = "Measurement";
 const SIMULATION: &str = "Simulation";
 
-/// Whether the option with this ID is one of streams, or of gRPC: loads whose replies are decided
-/// otherwise have none of them.
+/// Whether the option with this ID is one of streams, gRPC or redirects: loads whose replies are
+/// decided otherwise have none of them.
 fn is_of_streams(id: &str) -> bool {
-    stream::IDS.contains(&id) || grpc::IDS.contains(&id)
+    stream::IDS.contains(&id) || grpc::IDS.contains(&id) || follow::IDS.contains(&id)
 }
 
 /// A load generator and latency meter for network services.
@@ -413,6 +415,9 @@ pub struct LoadArgs {
         value_parser = values::http,
     )]
     pub http: HttpVersion,
+    /// The options of redirects.
+    #[command(flatten)]
+    pub follow: FollowArgs,
     /// Status codes that count as success: 200, 2xx, 200-299,404
     #[arg(
         long, value_name = "STATUSES", help_heading = REQUEST, default_value = "2xx,3xx",

@@ -29,6 +29,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     let trace = args.llm.trace()?;
     let mut targets = targets(args, &headers)?;
     targets.check_all(&args.checks.check);
+    args.follow.add_servers(&mut targets);
     let instead = instead(args)?;
     let secured = tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
     let mut load = load(args)?;
@@ -52,6 +53,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         requests_per_connection: if args.no_reuse { Some(1) } else { args.requests_per_connection },
         timeout: Some(args.timeout),
         connect_timeout: Some(args.connect_timeout),
+        redirects: args.follow.redirects(),
         expect: Some(Expect {
             statuses: args.expect.0.clone(),
             body: args.expect_body.clone().map(String::into_bytes),

@@ -223,6 +223,7 @@ impl ReplayArgs {
             ("--tui", load.output.tui, "the rate is that of the log"),
             ("--grpc", load.grpc.is_asked(&[]), "the requests of a log are those of HTTP"),
             ("--stream", load.stream.stream.is_some(), streams),
+            ("--location", load.follow.location, "redirects that were followed are in the log"),
             ("--model", load.llm.is_asked(), requests),
         ];
         if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {

@@ -85,8 +85,9 @@ Examples:
 /// After the options of `prony serve --help`.
 pub(super) const SERVE_END: &str = "\
 Paths: / (as configured by the options), /bytes/N (a body of N bytes),
-/status/N (status code N), /delay/T (a service time of T: 250us, 5ms), /echo
-(returns the body of the request).
+/status/N (status code N), /redirect/N (N redirects, one after another),
+/delay/T (a service time of T: 250us, 5ms), /echo (returns the body of the
+request).
 
 Examples:
   prony serve

@@ -41,6 +41,7 @@ mod pictures;
 mod plans;
 mod raw;
 mod record;
+mod redirects;
 mod refusals;
 mod replay;
 mod rig;

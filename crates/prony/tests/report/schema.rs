@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    self, Alternative, AtLimit, BroadcastPlan, Clients, Control, Gate, GrpcCall, Http2Spec,
-    HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace, Placement,
-    Retry, RetryOn, StreamFormat, StreamPlan, Switch, Think, TokenDialect, TokenPlan,
-    WebSocketPlan,
+    self, Alternative, AtLimit, BroadcastPlan, Clients, Control, Follow, Gate, Group, GrpcCall,
+    Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace,
+    Placement, RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan, Switch, Think,
+    TokenDialect, TokenPlan, WebSocketPlan,
 };
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    Broadcast, FirstHandshake, Pings, Reconnects, StepTally, StreamBodies, StreamMessages,
-    StreamTime, Times, TokenTally,
+    Broadcast, FirstHandshake, GroupTally, Pings, Reconnects, RedirectTally, StepTally,
+    StreamBodies, StreamMessages, StreamTime, Times, TokenTally,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -452,11 +452,28 @@ fn summaries() -> Vec<Summary> {
     all.push(directed());
     all.push(deciding());
     all.push(replayed());
+    all.push(following());
     let mut plan = sample::closed().plan;
     plan.calls.clear();
     plan.replace_lost = true;
     all.push(Summary::from_parts(plan, RunInfo::default(), vec![]));
     all
+}
+
+/// A run that followed redirects, and met some that it did not follow.
+fn following() -> Summary {
+    let mut summary = sample::closed();
+    let group = summary.plan.groups.len() as u32;
+    summary.plan.groups.push(Group { name: Follow::GROUP.to_owned(), parts: Vec::new() });
+    let servers = vec![RedirectServer { endpoint: 0, authority: "h:81".to_owned() }];
+    let redirects = Redirects::Most(Follow::MOST);
+    summary.plan.follow = Some(Box::new(Follow { redirects, servers, group }));
+    summary.plan.calls[0].redirects = Some(Redirects::Off);
+    summary.main.groups.push(GroupTally::default());
+    let elsewhere = [("http://h".to_owned(), 3)].into();
+    let tally = RedirectTally { followed: 4, over_limit: 1, unusable: 2, elsewhere };
+    summary.main.redirects = Some(Box::new(tally));
+    summary
 }
 
 #[test]

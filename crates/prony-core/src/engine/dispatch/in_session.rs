@@ -39,8 +39,8 @@ impl<P: Carrier> Engine<P> {
             return false;
         }
         let exchange = &self.exchanges[id];
-        let (call, session) = (exchange.call(), exchange.user());
-        let endpoint = self.calls.get(call).endpoint;
+        let session = exchange.user();
+        let endpoint = self.endpoint_of(id);
         match self.find_place(session, endpoint) {
             Place::On(conn) => self.give(conn, id, now),
             Place::New => self.give_new(session, endpoint, id, now),

@@ -1,6 +1,7 @@
 //! Chooses the connection for each request: one of a group of users, of a pool, or of a session.
 //! Keeps the queues for connections, and opens new ones. Knows nothing of bytes.
 
+mod hops;
 mod in_session;
 mod open_loop;
 mod pacing;
@@ -176,15 +177,21 @@ impl<P: Carrier> Engine<P> {
         }
         self.outstanding += 1;
         self.outstanding_max = self.outstanding_max.max(self.outstanding);
+        let endpoint = self.calls.get(new.call).endpoint;
         let id = self.exchanges.insert(new);
-        self.place(id, now);
+        self.place_at(endpoint, id, now);
     }
 
-    /// Give the request to a connection, or queue it.
+    /// Give a request that has left its connection to another one, or queue it.
     pub(super) fn place(&mut self, id: RequestId, now: Nanos) {
+        self.place_at(self.endpoint_of(id), id, now);
+    }
+
+    /// Give the request to a connection to this endpoint, or queue it.
+    #[inline]
+    fn place_at(&mut self, endpoint: u32, id: RequestId, now: Nanos) {
         let exchange = &self.exchanges[id];
-        let (call, user, (retried, _)) = (exchange.call(), exchange.user(), exchange.resent());
-        let endpoint = self.calls.get(call).endpoint;
+        let (user, (retried, _)) = (exchange.user(), exchange.resent());
         match &self.dispatch.kind {
             Kind::Groups(groups) => {
                 let group = groups.group(user);

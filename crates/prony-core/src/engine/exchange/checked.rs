@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::proto::Reply;
 use crate::record::CheckTally;
 use crate::script::{Capture, Checker, Figures};
-use crate::units::Nanos;
+use crate::units::{Nanos, RequestId};
 
 /// The checks of a plan, and what else is decided while the load runs.
 #[derive(Debug)]
@@ -57,10 +57,16 @@ impl Checked {
             || self.inner.as_ref().is_some_and(|inner| inner.wants_body(call))
     }
 
-    pub(super) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
+    pub(super) fn header(
+        &mut self,
+        id: RequestId,
+        exchange: &mut Exchange,
+        name: &[u8],
+        value: &[u8],
+    ) {
         let call = exchange.call;
         if let Some(inner) = self.inner.as_mut().filter(|inner| inner.wants_headers(call)) {
-            inner.header(exchange, name, value);
+            inner.header(id, exchange, name, value);
         }
         if self.checker.wants_headers(call) {
             let capture =
@@ -85,6 +91,7 @@ impl Checked {
     /// The reply is complete, and what it must be gave `fault`. Returns the final fault, if any.
     pub(super) fn replied(
         &mut self,
+        id: RequestId,
         exchange: &mut Exchange,
         reply: &Reply,
         mut fault: Option<Fault>,
@@ -105,7 +112,7 @@ impl Checked {
             fault = Some(Fault::BodyMismatch);
         }
         if let Some(inner) = &mut self.inner {
-            fault = inner.replied(exchange, reply, fault, now);
+            fault = inner.replied(id, exchange, reply, fault, now);
         }
         if let Some(mut capture) = exchange.capture.take() {
             capture.clear();
@@ -124,6 +131,11 @@ impl Checked {
             }
         }
         fault
+    }
+
+    /// An empty capture is not needed any more.
+    pub(super) fn put_back(&mut self, capture: Box<Capture>) {
+        self.spare.push(capture);
     }
 
     /// The results of the checks: those of the warm-up, and of the measurement.

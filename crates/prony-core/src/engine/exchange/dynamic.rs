@@ -4,6 +4,7 @@
 use super::Exchange;
 use super::checked::Checked;
 use super::directed::Directed;
+use super::following::{After, ChainEnd, Following};
 use super::logged::Paths;
 use super::resumed::Resumed;
 use super::script::Scripted;
@@ -11,8 +12,8 @@ use crate::director::{Director, Step};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::Reply;
-use crate::record::CheckTally;
-use crate::script::Filled;
+use crate::record::{CheckTally, RedirectTally, SessionEnd};
+use crate::script::{Capture, Filled, Origin};
 use crate::units::{Nanos, RequestId};
 
 /// What fills in requests and reads replies. Exists only if the plan has anything dynamic.
@@ -28,6 +29,8 @@ pub(in crate::engine) enum Dynamic {
     Resumed(Box<Resumed>),
     /// Replies are checked, whatever else is decided.
     Checked(Box<Checked>),
+    /// Redirects are followed, whatever else is decided.
+    Following(Box<Following>),
 }
 
 impl Dynamic {
@@ -48,9 +51,10 @@ impl Dynamic {
         Self::around(plan, Some(Self::Directed(Box::new(Directed::new(director)))))
     }
 
-    /// The same as `inner`, with the checks of replies and the streams that are opened again.
+    /// The same as `inner`, with the checks of replies, the redirects that are followed, and the
+    /// streams that are opened again.
     fn around(plan: &Plan, inner: Option<Self>) -> Option<Self> {
-        let usual = Checked::around(plan, inner);
+        let usual = Following::around(plan, Checked::around(plan, inner));
         match reconnects(plan) {
             true => Some(Self::Resumed(Box::new(Resumed::new(usual)))),
             false => usual,
@@ -63,7 +67,78 @@ impl Dynamic {
         match self {
             Self::Checked(checked) => Some(checked.take()),
             Self::Resumed(resumed) => resumed.usual.as_mut()?.take_checks(),
+            Self::Following(following) => following.inner.as_mut()?.take_checks(),
             Self::Scripted(_) | Self::Directed(_) | Self::Logged(_) => None,
+        }
+    }
+
+    /// What redirects came to, if the plan follows them: those of the warm-up, and of the
+    /// measurement.
+    pub(in crate::engine) fn take_redirects(&mut self) -> Option<(RedirectTally, RedirectTally)> {
+        self.following().map(Following::take)
+    }
+
+    fn following(&mut self) -> Option<&mut Following> {
+        match self {
+            Self::Following(following) => Some(following),
+            _ => None,
+        }
+    }
+
+    /// What follows from the last reply for a chain of redirects, if anything does.
+    #[inline]
+    pub(in crate::engine) fn after_reply(&mut self) -> Option<After> {
+        self.following().and_then(Following::take_next)
+    }
+
+    /// The next request of a chain of redirects is this exchange.
+    pub(in crate::engine) fn moves(&mut self, from: RequestId, to: RequestId) {
+        if let Some(following) = self.following() {
+            following.moves(from, to);
+        }
+    }
+
+    /// The endpoint to which a redirect has led the exchange, if one has.
+    pub(in crate::engine) fn endpoint(&self, id: RequestId) -> Option<u32> {
+        match self {
+            Self::Following(following) => following.endpoint(id),
+            _ => None,
+        }
+    }
+
+    /// The exchange has ended in this way without a reply. Returns the chain of redirects that ends
+    /// with it.
+    pub(in crate::engine) fn ended(&mut self, id: RequestId, how: SessionEnd) -> Option<ChainEnd> {
+        self.following().and_then(|following| following.ended(id, how))
+    }
+
+    /// Keep the cookies of the exchange's reply, which comes from this place.
+    pub(super) fn keep_cookies(&mut self, exchange: &mut Exchange, from: Origin<'_>, now: Nanos) {
+        if let Some(Self::Scripted(scripted)) = self.usual_mut() {
+            scripted.keep_cookies(exchange, from, now);
+        }
+    }
+
+    /// Give the request of this session the cookies that it sends to this place.
+    pub(super) fn write_cookies(
+        &mut self,
+        session: u32,
+        to: Origin<'_>,
+        now: Nanos,
+        filled: &mut Filled,
+    ) {
+        if let Some(Self::Scripted(scripted)) = self.usual_mut() {
+            scripted.write_cookies(session, to, now, filled);
+        }
+    }
+
+    /// A capture is not needed any more.
+    pub(super) fn put_back(&mut self, mut capture: Box<Capture>) {
+        capture.clear();
+        match self {
+            Self::Checked(checked) => checked.put_back(capture),
+            Self::Scripted(scripted) => scripted.put_back(capture),
+            _ => {}
         }
     }
 
@@ -79,6 +154,7 @@ impl Dynamic {
         match self {
             Self::Resumed(resumed) => resumed.usual.as_ref()?.usual(),
             Self::Checked(checked) => checked.inner.as_ref()?.usual(),
+            Self::Following(following) => following.inner.as_ref()?.usual(),
             usual => Some(usual),
         }
     }
@@ -87,6 +163,7 @@ impl Dynamic {
         match self {
             Self::Resumed(resumed) => resumed.usual.as_mut()?.usual_mut(),
             Self::Checked(checked) => checked.inner.as_mut()?.usual_mut(),
+            Self::Following(following) => following.inner.as_mut()?.usual_mut(),
             usual => Some(usual),
         }
     }
@@ -161,6 +238,10 @@ impl Dynamic {
             Self::Scripted(scripted) => scripted.fills(call),
             Self::Directed(_) | Self::Logged(_) | Self::Resumed(_) => true,
             Self::Checked(checked) => checked.inner.as_ref().is_some_and(|inner| inner.fills(call)),
+            Self::Following(following) => {
+                following.follows(call)
+                    || following.inner.as_ref().is_some_and(|inner| inner.fills(call))
+            }
         }
     }
 
@@ -180,6 +261,7 @@ impl Dynamic {
                 Some(inner) => inner.fill(id, exchange, now),
                 None => unreachable!("without it, no call is filled in"),
             },
+            Self::Following(following) => following.fill(id, exchange, now),
         }
     }
 
@@ -194,6 +276,7 @@ impl Dynamic {
                 resumed.usual.as_ref().is_some_and(|usual| usual.wants_headers(call))
             }
             Self::Checked(checked) => checked.wants_headers(call),
+            Self::Following(following) => following.wants_headers(call),
         }
     }
 
@@ -208,15 +291,25 @@ impl Dynamic {
                 resumed.usual.as_ref().is_some_and(|usual| usual.wants_body(call))
             }
             Self::Checked(checked) => checked.wants_body(call),
+            Self::Following(following) => {
+                following.inner.as_ref().is_some_and(|inner| inner.wants_body(call))
+            }
         }
     }
 
     /// A header of the exchange's reply has arrived.
-    pub(in crate::engine) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
+    pub(in crate::engine) fn header(
+        &mut self,
+        id: RequestId,
+        exchange: &mut Exchange,
+        name: &[u8],
+        value: &[u8],
+    ) {
         match self.reader() {
+            Some(Self::Following(following)) => following.header(id, exchange, name, value),
             Some(Self::Scripted(scripted)) => scripted.header(exchange, name, value),
             Some(Self::Directed(directed)) => directed.header(exchange, name, value),
-            Some(Self::Checked(checked)) => checked.header(exchange, name, value),
+            Some(Self::Checked(checked)) => checked.header(id, exchange, name, value),
             _ => {}
         }
     }
@@ -224,6 +317,11 @@ impl Dynamic {
     /// A piece of the body of the exchange's reply has arrived.
     pub(in crate::engine) fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
         match self.reader() {
+            Some(Self::Following(following)) => {
+                if let Some(inner) = &mut following.inner {
+                    inner.body(exchange, piece);
+                }
+            }
             Some(Self::Scripted(scripted)) => scripted.body(exchange, piece),
             Some(Self::Directed(directed)) => directed.body(exchange, piece),
             Some(Self::Checked(checked)) => checked.body(exchange, piece),
@@ -234,13 +332,15 @@ impl Dynamic {
     /// The reply is complete, and its checks gave `fault`. Returns the final fault, if any.
     pub(in crate::engine) fn replied(
         &mut self,
+        id: RequestId,
         exchange: &mut Exchange,
         reply: &Reply,
         fault: Option<Fault>,
         now: Nanos,
     ) -> Option<Fault> {
         match self.reader() {
-            Some(Self::Checked(checked)) => checked.replied(exchange, reply, fault, now),
+            Some(Self::Following(following)) => following.replied(id, exchange, reply, fault, now),
+            Some(Self::Checked(checked)) => checked.replied(id, exchange, reply, fault, now),
             Some(Self::Scripted(scripted)) => scripted.replied(exchange, reply, fault, now),
             Some(Self::Directed(directed)) => {
                 directed.replied(exchange, reply, fault);

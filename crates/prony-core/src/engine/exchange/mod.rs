@@ -7,6 +7,7 @@ mod content;
 mod directed;
 pub(super) mod dynamic;
 pub(super) mod expect;
+pub(super) mod following;
 mod logged;
 mod messages;
 pub(super) mod outcome;
@@ -67,8 +68,7 @@ pub(super) struct Exchange {
     nth: u32,
     /// How often it was sent again because its reply was not as expected.
     tries: u32,
-    /// The number of the write with its last byte, if kernel timestamps are matched (`trail.rs`); 0
-    /// = unknown.
+    /// The number of the write with its last byte, if it is known (`trail.rs`); otherwise 0.
     write: u32,
     /// It was the next to be answered when the peer closed its connection, and was sent again.
     retried: bool,

@@ -10,7 +10,7 @@ use crate::units::RequestId;
 pub(in crate::engine) struct Outcome {
     /// The owners of exchanges that have ended, one entry for each exchange.
     pub(in crate::engine) ended: Vec<u32>,
-    /// Exchanges that left the connection and are sent again.
+    /// Exchanges that left the connection and are sent again, and those that follow a redirect.
     pub(in crate::engine) again: Vec<RequestId>,
     /// Exchanges that left the connection because they failed without affecting the others, and
     /// why.

@@ -4,7 +4,7 @@ use super::Exchange;
 use crate::fault::Fault;
 use crate::plan::{Cookies, Plan};
 use crate::proto::Reply;
-use crate::script::{Capture, Filled, Jar, Locals, Repetition, Scratch, Script, Unsent};
+use crate::script::{Capture, Filled, Jar, Locals, Origin, Repetition, Scratch, Script, Unsent};
 use crate::units::{Nanos, Span};
 
 /// The variables and cookies of all running sessions. Exists only if the plan has anything dynamic.
@@ -253,6 +253,34 @@ impl Scripted {
             self.note(exchange.user, reply.status, fault);
         }
         fault
+    }
+
+    /// Put the cookies of a reply into the jar of its session. The reply comes from this place.
+    pub(super) fn keep_cookies(&mut self, exchange: &mut Exchange, from: Origin<'_>, now: Nanos) {
+        let capture = exchange.capture.as_deref_mut().filter(|capture| capture.has_cookies());
+        if let Some(capture) = capture {
+            let jar = &mut self.known[exchange.user as usize].jar;
+            capture.take_cookies(self.shared.as_mut().unwrap_or(jar), from, now);
+        }
+    }
+
+    /// Give a request the cookies that its session sends to this place.
+    pub(super) fn write_cookies(
+        &mut self,
+        session: u32,
+        to: Origin<'_>,
+        now: Nanos,
+        filled: &mut Filled,
+    ) {
+        if self.script.has_cookies() {
+            let jar = &mut self.known[session as usize].jar;
+            filled.take_cookies(self.shared.as_mut().unwrap_or(jar), to, now);
+        }
+    }
+
+    /// An empty capture is not needed any more.
+    pub(super) fn put_back(&mut self, capture: Box<Capture>) {
+        self.spare.push(capture);
     }
 
     /// Take cookies and values out of a reply. Returns the final fault, if any.

@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::machine::CloseHow;
 use crate::plan::Lost;
 use crate::proto::Carrier;
+use crate::record::SessionEnd;
 use crate::units::{Nanos, RequestId, Span};
 
 /// How often an idempotent request is sent again because connections were closed, without an
@@ -68,6 +69,9 @@ impl<P: Carrier> Engine<P> {
         self.load.request_failed(user, fault, now);
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.failed(user, fault);
+            if let Some(chain) = dynamic.ended(id, SessionEnd::Failed) {
+                self.recorder.group_ended(chain.group, chain.how, chain.began, now, Span::ZERO);
+            }
         }
         if self.plan.replace_lost && fault.is_lost() {
             self.load.refund(intended, self.plan.warmup);

@@ -215,6 +215,11 @@ impl<C: Default> Links<C> {
         !self[slot].carried.is_spent()
     }
 
+    /// Give the connection no more requests, so that it makes room for another one.
+    pub(super) fn leave_to_others(&mut self, slot: u32) {
+        self[slot].carried.drains = true;
+    }
+
     /// Its connect is queued.
     pub(super) fn connect_is_queued(&mut self, slot: u32) {
         self[slot].connect_queued = true;

@@ -63,7 +63,7 @@ impl<P: Carrier> Engine<P> {
         if P::MULTIPLEXES {
             self.leave_draining(slot, now);
         }
-        self.requeue();
+        self.again_beside(slot, now);
         if !self.outcome.failed.is_empty() {
             self.fail_alone(now);
         }

@@ -6,6 +6,7 @@ use super::tap::{EndedRequest, Tap};
 use super::trail::Trail;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::expect::Calls;
+use crate::engine::exchange::following::{After as AfterReply, ChainEnd};
 use crate::engine::exchange::outcome::Outcome;
 use crate::engine::exchange::{After, Exchange, Exchanges};
 use crate::fault::Fault;
@@ -127,6 +128,30 @@ impl Sink<'_> {
         ends_early
     }
 
+    /// The reply is a redirect that is followed: its request has ended, and the next one, of the
+    /// same owner, starts now.
+    #[cold]
+    fn hop(&mut self, id: RequestId, reply: Reply) {
+        let exchange = &self.exchanges[id];
+        let stamps = exchange.stamps(self.now);
+        let next = exchange.redirected(self.now);
+        if self.looks_closer {
+            // Redirects are no streams, and have no messages.
+            let _ = self.look_closer(id, stamps, reply, None);
+        }
+        self.recorder.replied(&stamps, &reply, None);
+        self.exchanges.remove(id);
+        let to = self.exchanges.insert(next);
+        self.recorder.started(self.now);
+        if let Some(name) = self.calls.name(next.call) {
+            self.recorder.name_started(name, self.now);
+        }
+        if let Some(dynamic) = self.dynamic.as_deref_mut() {
+            dynamic.moves(id, to);
+        }
+        self.outcome.again.push(to);
+    }
+
     /// Do what follows from a part of a stream of messages.
     fn follow(&mut self, id: RequestId, after: After) {
         self.outcome.is_rare |= after != After::Nothing;
@@ -184,7 +209,7 @@ impl proto::Sink for Sink<'_> {
         if let Some(dynamic) =
             self.dynamic.as_deref_mut().filter(|d| d.wants_headers(exchange.call()))
         {
-            dynamic.header(exchange, name, value);
+            dynamic.header(id, exchange, name, value);
         }
         if let Some((tap, conn)) = &mut self.tap {
             tap.header(*conn, id, name, value);
@@ -268,7 +293,15 @@ impl proto::Sink for Sink<'_> {
         let exchange = self.carried.take_out(self.exchanges, id);
         let mut fault = self.calls.judge(exchange, reply);
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
-            fault = dynamic.replied(exchange, reply, fault, self.now);
+            fault = dynamic.replied(id, exchange, reply, fault, self.now);
+            match dynamic.after_reply() {
+                None => {}
+                Some(AfterReply::Hop) => return self.hop(id, *reply),
+                Some(AfterReply::Ended(chain)) => {
+                    let ChainEnd { group, how, began } = chain;
+                    self.recorder.group_ended(group, how, began, self.now, Span::ZERO);
+                }
+            }
         }
         let stamps = exchange.stamps(self.now);
         let user = exchange.user();

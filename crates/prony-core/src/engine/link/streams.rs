@@ -48,6 +48,7 @@ impl<P: Carrier> Engine<P> {
         let mut again = std::mem::take(&mut self.outcome.again);
         for id in again.drain(..) {
             self.place(id, now);
+            self.make_room(slot);
         }
         self.outcome.again = again;
         if self.links.live(id) {

@@ -44,7 +44,8 @@ impl Requests {
         let directed = plan.sessions.as_ref().is_some_and(|s| s.directed);
         let templates = plan.calls.iter().any(|call| call.template);
         let reconnects = plan.stream.as_deref().is_some_and(|stream| stream.reconnect);
-        let filled = plan.is_logged() || directed || cookies || templates || reconnects;
+        let follows = plan.follow.is_some();
+        let filled = plan.is_logged() || directed || cookies || templates || reconnects || follows;
         let specs = if filled { plan.calls.clone() } else { Shared::default() };
         let ends = plan.requests_per_connection.is_some();
         let mut requests =
@@ -81,7 +82,8 @@ impl Requests {
         let spec = &self.specs[call as usize];
         head(spec, self.version, last, filled, out);
         let Call { closes, chunked, .. } = self.calls[call as usize];
-        body(filled.body().unwrap_or(&spec.body), chunked, out);
+        let is_get = filled.moved().is_some_and(|moved| moved.is_get);
+        body(filled.body().unwrap_or(&spec.body), chunked && !is_get, out);
         last || closes
     }
 
@@ -116,7 +118,8 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
         HttpVersion::Http10 => "1.0",
         _ => "1.1",
     };
-    out.extend_from_slice(spec.method.as_bytes());
+    let is_get = filled.moved().is_some_and(|moved| moved.is_get);
+    out.extend_from_slice(if is_get { b"GET" } else { spec.method.as_bytes() });
     out.push(b' ');
     out.extend_from_slice(filled.path().unwrap_or(spec.path.as_bytes()));
     line(out, &[" HTTP/", number]);
@@ -126,6 +129,9 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
     for (index, (name, value)) in spec.headers.iter().enumerate() {
         // That of the user is the one of the first request.
         if name.eq_ignore_ascii_case("last-event-id") && filled.has("last-event-id") {
+            continue;
+        }
+        if filled.omits(name) {
             continue;
         }
         out.extend_from_slice(name.as_bytes());
@@ -143,7 +149,7 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
         content_length(spec, filled, out);
     }
     // A request has one Cookie header (RFC 6265, 5.4).
-    if !filled.cookies().is_empty() && !has(spec, "cookie") {
+    if !filled.cookies().is_empty() && (!has(spec, "cookie") || filled.omits("cookie")) {
         out.extend_from_slice(b"Cookie: ");
         out.extend_from_slice(filled.cookies());
         line(out, &[]);
@@ -159,9 +165,11 @@ fn own_headers(
     filled: &Filled,
     out: &mut Vec<u8>,
 ) {
-    let has = |spec: &CallSpec, name: &str| has(spec, name) || filled.has(name);
+    let has =
+        |spec: &CallSpec, name: &str| (has(spec, name) && !filled.omits(name)) || filled.has(name);
     if !has(spec, "host") {
-        line(out, &["Host: ", &spec.authority]);
+        let moved = filled.moved().and_then(|moved| moved.authority.as_deref());
+        line(out, &["Host: ", moved.unwrap_or(&spec.authority)]);
     }
     if !has(spec, "user-agent") {
         line(out, &["User-Agent: prony/", env!("CARGO_PKG_VERSION")]);
@@ -181,6 +189,9 @@ fn own_headers(
 }
 
 fn content_length(spec: &CallSpec, filled: &Filled, out: &mut Vec<u8>) {
+    if filled.moved().is_some_and(|moved| moved.is_get) {
+        return;
+    }
     // RFC 9110, 8.6: a method for which a body has a meaning states its length even if there is
     // none.
     let length = filled.body().unwrap_or(&spec.body).len();

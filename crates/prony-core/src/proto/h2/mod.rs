@@ -20,7 +20,7 @@ use crate::units::{Nanos, RequestId, Span};
 use bodies::Spare;
 pub use conn::Conn;
 use grpc::Content;
-use requests::Requests;
+use requests::{Requests, Table};
 use streams::Stream;
 
 /// The largest header list that is accepted, in bytes with the overhead of entries.
@@ -127,6 +127,11 @@ impl Carrier for H2 {
         let block = match call.filled {
             None => self.requests.write(call.index, stream_id, table, update, out.bytes()),
             Some(filled) => {
+                let mut table = table;
+                if filled.moved().is_some() && table == Table::Empty {
+                    // A redirect may have changed the common fields: the next request enters them.
+                    (conn.table, table) = (Table::Empty, Table::Unused);
+                }
                 let at = (stream_id, table);
                 self.requests.write_filled(call.index, filled, at, update, out.bytes())
             }

@@ -12,7 +12,7 @@ use crate::grpc::Gzip;
 use crate::http2::hpack::{Encoder, Indexing, encode_static};
 use crate::http2::{TABLE_SIZE, frame};
 use crate::plan::{CallSpec, Cookies, Plan, Shared};
-use crate::script::Filled;
+use crate::script::{Filled, Moved};
 use crate::units::Span;
 
 /// The overhead of an entry of a dynamic table (RFC 7541, 4.1).
@@ -99,7 +99,8 @@ impl Requests {
         let of_sessions =
             plan.sessions.as_ref().is_some_and(|s| s.directed || s.cookies != Cookies::Off);
         let reconnects = plan.stream.as_deref().is_some_and(|stream| stream.reconnect);
-        let is_filled = of_sessions || plan.is_logged() || reconnects;
+        let follows = plan.follow.is_some();
+        let is_filled = of_sessions || plan.is_logged() || reconnects || follows;
         let scheme = plan.endpoints.iter().map(|e| match e.tls_name() {
             Some(_) => &b"https"[..],
             None => b"http",
@@ -246,7 +247,15 @@ impl Requests {
             block.put(out, name, value, is_common);
         };
         let mut has_cookie = false;
+        let moved = filled.moved();
         for field in &self.calls[call as usize].fields {
+            if moved.is_some() && omits(filled, &field.name) {
+                continue;
+            }
+            if let Some(value) = moved.and_then(|moved| of_moved(moved, &field.name)) {
+                put(out, &field.name, value, false);
+                continue;
+            }
             let value = match &field.value {
                 // The session has its own.
                 Value::Fixed(_) if filled.has(&field.name) => continue,
@@ -517,6 +526,21 @@ fn size_update(out: &mut Vec<u8>, size: u32) {
         rest >>= 7;
     }
     out.push(rest as u8);
+}
+
+/// Whether a request after a redirect lacks this field.
+fn omits(filled: &Filled, name: &[u8]) -> bool {
+    filled.omits(str::from_utf8(name).unwrap_or_default())
+}
+
+/// The value of a pseudo-header that a redirect has changed.
+fn of_moved<'a>(moved: &'a Moved, name: &[u8]) -> Option<&'a [u8]> {
+    match name {
+        b":method" if moved.is_get => Some(b"GET"),
+        b":scheme" => Some(if moved.secure { b"https" } else { b"http" }),
+        b":authority" => moved.authority.as_deref().map(str::as_bytes),
+        _ => None,
+    }
 }
 
 fn end_stream(body: &[u8]) -> u8 {

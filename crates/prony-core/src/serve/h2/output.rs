@@ -292,8 +292,13 @@ fn start(reply: Reply, id: u32, out: &mut Out, heads: &mut HeadCache) -> Started
     let is_echo = matches!(reply.content, Content::Echo(_));
     let block = heads.block(reply.status, is_echo, (!reply.chunked).then_some(length));
     let flags = flag::END_HEADERS | if has_body { 0 } else { flag::END_STREAM };
-    frame::head(out.bytes(), block.len(), kind::HEADERS, flags, id);
+    let mut location = Vec::new();
+    if let Content::Redirect(left) = reply.content {
+        encode_static(&mut location, b"location", format!("/redirect/{left}").as_bytes());
+    }
+    frame::head(out.bytes(), block.len() + location.len(), kind::HEADERS, flags, id);
     out.bytes().extend_from_slice(block);
+    out.bytes().extend_from_slice(&location);
     if !has_body {
         out.count(Counted::Reply(reply.status));
         return Started::Done;

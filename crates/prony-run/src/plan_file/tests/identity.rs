@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use prony_core::plan::{
-    Alternative, AtLimit, Burst, CallSpec, Checks, Control, Cookies, Data, Expect, Gate, Group,
-    GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement, Plan, Resume, Retry,
-    RetryOn, SessionKind, Sessions, Shard, Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec,
-    TlsVersion, TokenDialect, TokenPlan, Until,
+    Alternative, AtLimit, Burst, CallSpec, Checks, Control, Cookies, Data, Expect, Follow, Gate,
+    Group, GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement, Plan,
+    RedirectServer, Redirects, Resume, Retry, RetryOn, SessionKind, Sessions, Shard, Stop,
+    StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion, TokenDialect, TokenPlan, Until,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -97,6 +97,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
                 expect,
                 template,
                 extract,
+                redirects: None,
                 grpc: None,
             }
         })
@@ -426,9 +427,12 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         let old = old && pipeline == 1;
         let http = version(seed, endpoints.iter().all(|e| e.tls_name().is_some()), old);
         let counted = matches!(load, Load::Closed { .. }) && stop.requests.is_some();
+        let mut groups = groups(seed >> 24, sessions.as_ref());
+        let follow = follow(seed >> 40, &mut calls, &mut groups);
         Plan {
             checks: checks(seed >> 16, &mut calls),
-            groups: groups(seed >> 24, sessions.as_ref()),
+            groups,
+            follow,
             endpoints: endpoints.into_iter().collect(),
             calls: calls.into(),
             pick: if has_sessions { Pick::InTurn } else { pick },
@@ -444,19 +448,16 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             timeout,
             timeout_from_send: from_send,
             replace_lost: from_send && counted && !has_sessions,
-            exchange: None,
-            clients: None,
             connect_timeout,
             expect,
             thresholds: thresholds((seed % 4) as usize),
             http,
             http2: http2.filter(|_| http.is_http2()),
-            messages: None,
-            websocket: None,
             stream: stream.filter(|s| s.check().is_ok() && s.time.is_none_or(|t| t < timeout)),
             tls,
             seed,
             shard: Shard { index, of },
+            ..plan("url = 'http://h/'")
         }
     })
 }
@@ -496,6 +497,26 @@ fn groups(random: u64, sessions: Option<&Sessions>) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// Redirects of all requests, or of single ones.
+fn follow(random: u64, calls: &mut [CallSpec], groups: &mut Vec<Group>) -> Option<Box<Follow>> {
+    let redirects = [Redirects::Off, Redirects::Most(10), Redirects::Most(0)][random as usize % 3];
+    for (i, call) in calls.iter_mut().enumerate() {
+        let own = [None, None, Some(Redirects::Most(3)), Some(Redirects::Off)];
+        call.redirects = if call.bare { None } else { own[(random >> (i + 2)) as usize % 4] };
+    }
+    let is_most = |redirects| matches!(redirects, Some(Redirects::Most(_)));
+    let follows = is_most(Some(redirects)) || calls.iter().any(|call| is_most(call.redirects));
+    if random & 3 == 0 || !follows {
+        calls.iter_mut().for_each(|call| call.redirects = None);
+        return None;
+    }
+    let group = groups.len() as u32;
+    groups.push(Group { name: Follow::GROUP.into(), parts: Vec::new() });
+    let server = RedirectServer { endpoint: 0, authority: "else:81".into() };
+    let servers = if random & 4 == 0 { vec![server] } else { Vec::new() };
+    Some(Box::new(Follow { redirects, servers, group }))
 }
 
 /// This many of three.

@@ -2,6 +2,7 @@
 
 mod checks;
 mod dynamic;
+mod follow;
 mod identity;
 mod refused;
 mod scenarios;
