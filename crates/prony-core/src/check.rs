@@ -171,11 +171,12 @@ impl Plan {
             return Err("round trips have no HTTP version".into());
         }
         let is_plain = self.endpoints.iter().any(|e| e.tls_name().is_none());
-        // What is wrong with WebSocket over HTTP/2 is said elsewhere.
-        if self.http == HttpVersion::Http2 && is_plain && self.websocket.is_none() {
-            return Err("without TLS nothing negotiates HTTP/2: use --h2c (`http = \"2-only\"`) \
-                        for http:// URLs of servers that speak it"
-                .into());
+        if self.http == HttpVersion::Http2 && is_plain {
+            let scheme = if self.websocket.is_some() { "ws" } else { "http" };
+            return Err(format!(
+                "without TLS nothing negotiates HTTP/2: use --h2c (`http = \"2-only\"`) for \
+                 {scheme}:// URLs of servers that speak it"
+            ));
         }
         if self.calls.iter().any(|call| !call.raw.is_empty()) {
             return Err("HTTP/2 has no raw header bytes".into());

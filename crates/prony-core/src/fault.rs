@@ -63,6 +63,9 @@ pub enum Fault {
     FlowControl,
     /// The peer does not speak HTTP/2.
     NotHttp2,
+    /// The peer speaks HTTP/2, but opens no WebSocket over it: its settings do not allow extended
+    /// CONNECT.
+    NoExtendedConnect,
     /// A reply with the status 101 that does not open a WebSocket connection.
     BadUpgrade,
     /// A frame that violates WebSocket.
@@ -140,7 +143,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 51;
+    pub const COUNT: usize = 52;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -171,6 +174,7 @@ impl Fault {
         Self::BadHpack,
         Self::FlowControl,
         Self::NotHttp2,
+        Self::NoExtendedConnect,
         Self::BadUpgrade,
         Self::BadWebSocket,
         Self::BadText,
@@ -226,6 +230,7 @@ impl Fault {
             | Self::BadHpack
             | Self::FlowControl
             | Self::NotHttp2
+            | Self::NoExtendedConnect
             | Self::BadUpgrade
             | Self::BadWebSocket
             | Self::BadText

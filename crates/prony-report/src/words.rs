@@ -44,6 +44,7 @@ pub fn name(fault: Fault) -> &'static str {
         Fault::BadHpack => "bad-hpack",
         Fault::FlowControl => "flow-control",
         Fault::NotHttp2 => "not-http2",
+        Fault::NoExtendedConnect => "no-extended-connect",
         Fault::BadUpgrade => "bad-upgrade",
         Fault::BadWebSocket => "bad-websocket",
         Fault::BadText => "bad-text",
@@ -101,6 +102,9 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::BadHpack => "a header block that cannot be decoded",
         Fault::FlowControl => "the peer violated the flow control of HTTP/2",
         Fault::NotHttp2 => "the peer does not speak HTTP/2",
+        Fault::NoExtendedConnect => {
+            "the peer opens no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL is not 1)"
+        }
         Fault::BadUpgrade => "a reply with the status 101 that opens no WebSocket",
         Fault::BadWebSocket => "the peer violated WebSocket",
         Fault::BadText => "a text message of WebSocket that is not UTF-8",

@@ -68,7 +68,9 @@ pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
     let broadcast = broadcast.plan()?;
     plan.websocket =
         Some(Box::new(WebSocketPlan { binary, subprotocols, compress, ping_every, broadcast }));
-    plan.requests_per_connection.get_or_insert(1);
+    if !plan.http.is_http2() {
+        plan.requests_per_connection.get_or_insert(1);
+    }
     let mut calls = plan.calls.to_vec();
     let has_message = calls.iter().any(|call| !call.body.is_empty());
     for call in &mut calls {
@@ -102,7 +104,8 @@ fn share_rate(plan: &mut Plan) -> Result<(), String> {
                     messages: use -c without a rate, or leave out --messages-over"
             .into());
     };
-    let senders = plan.broadcast().map_or(connections, |broadcast| broadcast.publishers);
+    let all = connections.saturating_mul(plan.pipeline);
+    let senders = plan.broadcast().map_or(all, |broadcast| broadcast.publishers);
     match plan.messages.as_deref_mut() {
         Some(messages) => messages.over = senders,
         None => return Err("there is no rate of messages to share: use --messages".into()),

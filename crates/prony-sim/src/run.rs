@@ -9,7 +9,7 @@ use prony_core::proto::Carrier;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
-use prony_core::proto::ws::Ws;
+use prony_core::proto::ws::{Ws, WsHttp};
 use prony_core::record::Tally;
 use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::WorkerStats;
@@ -34,6 +34,9 @@ pub struct Outcome {
 /// has an exchange.
 pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
     match plan.exchange {
+        None if plan.websocket.is_some() && plan.http.is_http2() => {
+            load_with_carrier(plan, shares, setup, servers, WsHttp::new)
+        }
         None if plan.websocket.is_some() => {
             load_with_carrier(plan, shares, setup, servers, Ws::new)
         }

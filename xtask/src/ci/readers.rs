@@ -71,7 +71,7 @@ const READERS: [Reader; 18] = [
         install: || install_go("github.com/summerwind/h2spec/cmd/h2specd@v2.2.1+incompatible"),
     },
     Reader {
-        what: "HTTP/2 of the client (the Python package `hypercorn`)",
+        what: "HTTP/2 of the client, WebSocket over it of both sides (the Python package `hypercorn`)",
         variable: "PRONY_TEST_HYPERCORN",
         module: Some("hypercorn"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),

@@ -242,6 +242,8 @@ pub struct Settings {
     pub frame_size: u32,
     /// The largest header list that it wants, in bytes; `None`: not limited.
     pub list_size: Option<u32>,
+    /// Whether it opens tunnels by extended CONNECT (RFC 8441).
+    pub connect: bool,
 }
 
 impl Default for Settings {
@@ -254,6 +256,7 @@ impl Default for Settings {
             window: WINDOW,
             frame_size: FRAME_SIZE,
             list_size: None,
+            connect: false,
         }
     }
 }
@@ -271,6 +274,8 @@ impl Settings {
     pub const FRAME_SIZE: u16 = 5;
     /// The parameter of `list_size`.
     pub const LIST_SIZE: u16 = 6;
+    /// The parameter of `connect`.
+    pub const CONNECT: u16 = 8;
 
     /// Apply the payload of a SETTINGS frame. `each` is called after each known parameter, with the
     /// settings so far.
@@ -296,6 +301,8 @@ impl Settings {
                 }
                 Self::FRAME_SIZE => self.frame_size = value,
                 Self::LIST_SIZE => self.list_size = Some(value),
+                Self::CONNECT if value > 1 => return Err(Code::PROTOCOL_ERROR),
+                Self::CONNECT => self.connect = value == 1,
                 _ => continue,
             }
             each(parameter, self);
@@ -369,15 +376,16 @@ mod tests {
     #[test]
     fn settings_are_applied_in_order() {
         let mut out = Vec::new();
-        settings(&mut out, &[(3, 100), (4, 1 << 20), (99, 1), (1, 0), (3, 0), (6, 10), (2, 0)]);
+        let pairs = [(3, 100), (4, 1 << 20), (99, 1), (1, 0), (3, 0), (6, 10), (2, 0), (8, 1)];
+        settings(&mut out, &pairs);
         let mut seen = Vec::new();
         let mut all = Settings::default();
         let result = all.apply(&out[HEADER..], |parameter, now| {
             seen.push((parameter, now.streams));
         });
         assert_eq!(result, Ok(()));
-        let in_order = [Some(100), Some(100), Some(100), Some(0), Some(0), Some(0)];
-        assert_eq!(seen, [3, 4, 1, 3, 6, 2].into_iter().zip(in_order).collect::<Vec<_>>());
+        let in_order = [Some(100), Some(100), Some(100), Some(0), Some(0), Some(0), Some(0)];
+        assert_eq!(seen, [3, 4, 1, 3, 6, 2, 8].into_iter().zip(in_order).collect::<Vec<_>>());
         let expected = Settings {
             table_size: 0,
             push: false,
@@ -385,14 +393,16 @@ mod tests {
             window: 1 << 20,
             frame_size: FRAME_SIZE,
             list_size: Some(10),
+            connect: true,
         };
         assert_eq!(all, expected);
     }
 
     #[test]
     fn invalid_settings_are_refused() {
-        let rows: [(u16, u32, Code); 4] = [
+        let rows: [(u16, u32, Code); 5] = [
             (2, 2, Code::PROTOCOL_ERROR),
+            (8, 2, Code::PROTOCOL_ERROR),
             (4, 1 << 31, Code::FLOW_CONTROL_ERROR),
             (5, FRAME_SIZE - 1, Code::PROTOCOL_ERROR),
             (5, FRAME_SIZE_MAX + 1, Code::PROTOCOL_ERROR),

@@ -3,10 +3,12 @@
 
 mod broadcast;
 mod ledger;
+mod numbering;
 mod stamp;
 mod times;
 
 pub use broadcast::{BroadcastLog, Delivery, Published, Subscription};
 pub use ledger::{Ledger, Matched, Written};
+pub use numbering::Numbering;
 pub use stamp::{STAMP_LENGTH, Stamp, StampFinder};
 pub use times::{Due, Times};

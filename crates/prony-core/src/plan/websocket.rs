@@ -113,14 +113,15 @@ impl Plan {
         if self.exchange.is_some() || self.calls.iter().any(|call| call.grpc.is_some()) {
             return Err("round trips and gRPC are not carried by WebSocket".into());
         }
-        if self.http != super::HttpVersion::Http11 {
-            return Err("connections of WebSocket start with HTTP/1.1; leave --http out \
-                        (`http = \"1.1\"`)"
+        if self.http == super::HttpVersion::Http10 {
+            return Err("connections of WebSocket start with HTTP/1.1 or HTTP/2; leave --http \
+                        out (`http = \"1.1\"`)"
                 .into());
         }
-        if self.requests_per_connection != Some(1) || self.pipeline != 1 {
-            return Err("a connection of WebSocket carries one request, its handshake; leave out \
-                        --pipeline and --requests-per-connection"
+        let has_one = self.requests_per_connection == Some(1) && self.pipeline == 1;
+        if !self.http.is_http2() && !has_one {
+            return Err("a connection of WebSocket over HTTP/1.1 carries one request, its \
+                        handshake; leave out --pipeline and --requests-per-connection"
                 .into());
         }
         if self.sessions.as_ref().is_some_and(|sessions| sessions.directed) {
@@ -190,13 +191,14 @@ impl Plan {
                         later (--publish-after)"
                 .into());
         }
-        if self.stop.requests != Some(connections.into()) || self.stop.duration.is_some() {
+        let connections = u64::from(connections) * u64::from(self.pipeline);
+        if self.stop.requests != Some(connections) || self.stop.duration.is_some() {
             return Err(format!(
                 "a broadcast opens each of its {connections} connections once: use -n \
                  {connections} (`requests`), and no duration"
             ));
         }
-        if !(1..connections).contains(&broadcast.publishers) {
+        if !(1..connections).contains(&u64::from(broadcast.publishers)) {
             return Err(format!(
                 "{} of {connections} connections cannot publish: at least one must, and one must \
                  receive",

@@ -141,9 +141,9 @@ pub trait Carrier {
     }
 
     /// The intended times of the messages that the next call of
-    /// [`send_messages`](Self::send_messages) reports. Only if they are stamped.
-    fn messages_due(&mut self, conn: &mut Self::Conn, times: &[Nanos]) {
-        let _ = (conn, times);
+    /// [`send_messages`](Self::send_messages) for this exchange reports. Only if they are stamped.
+    fn messages_due(&mut self, conn: &mut Self::Conn, id: RequestId, times: &[Nanos]) {
+        let _ = (conn, id, times);
     }
 
     /// When to call [`on_deadline`](Self::on_deadline); `None`: not before another event.

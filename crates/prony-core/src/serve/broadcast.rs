@@ -23,10 +23,13 @@ pub struct BroadcastFaults {
     pub swap: Share,
 }
 
+/// A delivery that is held back, and the number of its publisher.
+pub(super) type Held = Option<Box<(u64, Vec<u8>)>>;
+
 /// A message that is to be sent to all connections but that of its publisher.
 #[derive(Debug)]
 pub(super) struct Cast {
-    pub(super) publisher: ConnId,
+    pub(super) publisher: (ConnId, u32),
     /// The number of the handshake of its publisher, and its own number on that connection.
     pub(super) number: u64,
     pub(super) k: u64,
@@ -76,28 +79,39 @@ impl Serve {
             let mut frames = [None, None];
             for slot in 0..self.conns.len() {
                 let Some(id) = self.conns[slot].id(slot as u32) else { continue };
-                let c = &self.conns[slot];
-                if id != cast.publisher && c.reads && c.ws.is_some() {
-                    let deflates = c.ws.as_deref().is_some_and(|socket| socket.deflates);
+                for (stream, receiver, deflates) in self.receivers(slot) {
+                    if (id, stream) == cast.publisher {
+                        continue;
+                    }
                     let frame = frames[usize::from(deflates)].get_or_insert_with(|| {
                         self.message_frame(deflates, cast.opcode, &cast.message)
                     });
-                    self.deliver(id, (&cast, frame), faults, now);
+                    self.deliver((id, stream), receiver, (&cast, frame), faults, now);
                     self.request_transmit(id);
                 }
             }
         }
     }
 
+    /// The open connections of WebSocket in a slot: the stream of HTTP/2 or 0, the number, and
+    /// whether messages are compressed.
+    fn receivers(&self, slot: usize) -> Vec<(u32, u64, bool)> {
+        let c = &self.conns[slot];
+        match (&c.h2, &c.ws) {
+            (Some(session), _) => session.receivers(),
+            (None, Some(socket)) if c.reads => vec![(0, socket.number, socket.deflates)],
+            _ => Vec::new(),
+        }
+    }
+
     fn deliver(
         &mut self,
-        id: ConnId,
+        (id, stream): (ConnId, u32),
+        receiver: u64,
         (cast, frame): (&Cast, &[u8]),
         faults: BroadcastFaults,
         now: Nanos,
     ) {
-        let c = &mut self.conns[id.slot as usize];
-        let receiver = c.ws.as_deref().map_or(0, |socket| socket.number);
         let seed = self.seed ^ receiver.rotate_left(32);
         let draw =
             |what: Draw| rng::keyed(seed, Stream::Serve, cast.number, cast.k << 8 | what as u64);
@@ -105,18 +119,28 @@ impl Serve {
             self.served.deliveries_lost += 1;
             return;
         }
-        if c.held.is_none() && faults.swap.hits(draw(Draw::Swap)) {
-            c.held = Some(Box::new((cast.number, frame.to_vec())));
+        let Some(kept) = self.held_of(id, stream) else { return };
+        if kept.is_none() && faults.swap.hits(draw(Draw::Swap)) {
+            *kept = Some(Box::new((cast.number, frame.to_vec())));
             return;
         }
-        let held = c.held.take_if(|held| held.0 == cast.number);
+        let held = kept.take_if(|held| held.0 == cast.number);
         let is_twice = faults.duplicate.hits(draw(Draw::Duplicate));
         self.served.deliveries_duplicated += u64::from(is_twice);
         self.served.deliveries_swapped += u64::from(held.is_some());
         let again = is_twice.then(|| frame.to_vec());
         let frames = [Some(frame.to_vec()), again, held.map(|held| held.1)];
         for frame in frames.into_iter().flatten() {
-            self.pass(id, Answer::Bytes(frame, Counted::Message), now);
+            self.pass_frame((id, stream), frame, now);
+        }
+    }
+
+    /// The delivery that is held back on a connection.
+    fn held_of(&mut self, id: ConnId, stream: u32) -> Option<&mut Held> {
+        let c = &mut self.conns[id.slot as usize];
+        match &mut c.h2 {
+            Some(session) => session.held(stream),
+            None => Some(&mut c.held),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::broadcast::Cast;
+use super::broadcast::{Cast, Held};
 use super::events::Events;
 use super::h2::Session;
 use super::reply::{After, PIECE, Reply, Rest};
@@ -24,7 +24,7 @@ pub(super) struct Conn {
     /// The state of WebSocket, if it speaks that.
     pub(super) ws: Option<Box<Socket>>,
     /// A delivery of a broadcast that is held back, and the number of its publisher.
-    pub(super) held: Option<Box<(u64, Vec<u8>)>>,
+    pub(super) held: Held,
     /// The parser's state, and the incomplete head or line that it left.
     pub(super) reader: Reader,
     pub(super) stash: Vec<u8>,

@@ -87,8 +87,8 @@ pub struct Serve {
     alarms: BinaryHeap<Reverse<(Nanos, ConnId, h2::Alarm)>>,
     /// Connections of HTTP/2 that have something to send, when the freeze is over.
     frozen: Vec<ConnId>,
-    /// When connections of WebSocket get the next message that is pushed.
-    pushes: BinaryHeap<Reverse<(Nanos, ConnId)>>,
+    /// When connections of WebSocket (on a stream, or 0) get the next message that is pushed.
+    pushes: BinaryHeap<Reverse<(Nanos, ConnId, u32)>>,
     /// Messages of WebSocket that are to be sent to all others.
     casts: Vec<Cast>,
     deflater: Option<Box<Deflater>>,
@@ -592,7 +592,7 @@ impl Machine for Serve {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
         let alarm = self.alarms.peek().map(|Reverse((at, ..))| *at);
         let thaw = self.held.filter(|_| !self.frozen.is_empty());
-        let push = self.pushes.peek().map(|Reverse((at, _))| *at);
+        let push = self.pushes.peek().map(|Reverse((at, ..))| *at);
         let next =
             [self.station.deadline(), timer, alarm, thaw, push].into_iter().flatten().min()?;
         Some(self.held.map_or(next, |end| next.max(end)))

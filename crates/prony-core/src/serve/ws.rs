@@ -18,6 +18,7 @@ use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
 use crate::websocket::{
     Agreed, Close, CloseCode, Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, RequestFields, Role,
+    Violation,
 };
 
 /// What the server does on connections of WebSocket.
@@ -104,10 +105,66 @@ pub(super) struct Socket {
 }
 
 /// What a connection owes its client.
-enum Owed {
-    Message { deflates: bool },
-    Pong([u8; 125], usize),
+pub(super) enum Owed<'a> {
+    /// What follows from message `k`.
+    Message { k: u64, opcode: Opcode, message: &'a [u8] },
+    /// This frame.
+    Pong(Vec<u8>),
+    /// This frame, and the end of the connection.
     Close(Vec<u8>),
+}
+
+impl Socket {
+    /// A connection that was opened by the request with this number.
+    pub(super) fn new(number: u64, agreed: Option<Agreed>) -> Self {
+        let mut reader = Reader::new(Role::Server, MESSAGE_MAX);
+        if let Some(agreed) = agreed {
+            reader.accept_compressed(agreed.client_alone);
+        }
+        Self {
+            reader,
+            deflates: agreed.is_some(),
+            message: Vec::new(),
+            kind: Kind::Text,
+            number,
+            received: 0,
+            pushed: 0,
+        }
+    }
+
+    /// The number of the next message that is pushed.
+    pub(super) fn next_push(&mut self) -> u64 {
+        self.pushed += 1;
+        self.pushed
+    }
+
+    /// Read frames. Returns how many bytes were used.
+    pub(super) fn read(
+        &mut self,
+        data: &[u8],
+        mut each: impl FnMut(Owed<'_>),
+    ) -> Result<usize, Violation> {
+        let Self { reader, message, kind, received: k, .. } = self;
+        let result = reader.read(data, |event| match event {
+            Event::Start(start) => {
+                message.clear();
+                *kind = start;
+            }
+            Event::Piece(piece) => message.extend_from_slice(piece),
+            Event::End(_) => {
+                *k += 1;
+                let opcode = if *kind == Kind::Text { Opcode::Text } else { Opcode::Binary };
+                each(Owed::Message { k: *k, opcode, message });
+            }
+            Event::Ping(payload) => each(Owed::Pong(frame(Opcode::Pong, payload))),
+            Event::Pong(_) => {}
+            Event::Close(close) => each(Owed::Close(answer_to(&close))),
+        });
+        if reader.is_between_messages() && message.capacity() > KEPT {
+            *message = Vec::new();
+        }
+        result
+    }
 }
 
 /// The frame of a server.
@@ -117,7 +174,7 @@ fn frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn close_frame(code: CloseCode) -> Vec<u8> {
+pub(super) fn close_frame(code: CloseCode) -> Vec<u8> {
     let mut bytes = Vec::new();
     code.write(None, &mut bytes);
     bytes
@@ -181,58 +238,67 @@ impl Serve {
 
     /// A request has asked for WebSocket: the connection changes to it.
     fn start_socket(&mut self, id: ConnId, reply: Vec<u8>, agreed: Option<Agreed>, now: Nanos) {
-        let mut reader = Reader::new(Role::Server, MESSAGE_MAX);
-        if let Some(agreed) = agreed {
-            reader.accept_compressed(agreed.client_alone);
-        }
         let number = self.served.requests;
         self.count_request(now);
         self.served.sockets += 1;
         let c = &mut self.conns[id.slot as usize];
         c.requests += 1;
-        c.ws = Some(Box::new(Socket {
-            reader,
-            deflates: agreed.is_some(),
-            message: Vec::new(),
-            kind: Kind::Text,
-            number,
-            received: 0,
-            pushed: 0,
-        }));
+        c.ws = Some(Box::new(Socket::new(number, agreed)));
         self.pass(id, Answer::Bytes(reply, Counted::Reply(101)), now);
+        self.start_pushes((id, 0), number, now);
+    }
+
+    /// A connection is open. `stream`: that of HTTP/2, or 0.
+    pub(super) fn start_pushes(&mut self, place: (ConnId, u32), number: u64, now: Nanos) {
         if let Some(SocketBehavior::Push(gap)) = self.behavior.ws {
-            self.schedule_push(id, (number, 1), gap, now);
+            self.schedule_push(place, (number, 1), gap, now);
         }
     }
 
     /// Message `k` of a connection is due after a gap from `now`.
-    fn schedule_push(&mut self, id: ConnId, (number, k): (u64, u64), gap: Latency, now: Nanos) {
+    fn schedule_push(
+        &mut self,
+        (id, stream): (ConnId, u32),
+        (number, k): (u64, u64),
+        gap: Latency,
+        now: Nanos,
+    ) {
         let draw = |what| rng::keyed(self.seed, Stream::Serve, number, k << 8 | what as u64);
         let gap = gap.draw(draw(Draw::Latency), draw(Draw::Latency2));
-        self.pushes.push(Reverse((now + gap, id)));
+        self.pushes.push(Reverse((now + gap, id, stream)));
     }
 
     /// Send the messages that are due, unless the server is frozen.
     pub(super) fn push_messages(&mut self, now: Nanos) {
         let Some(SocketBehavior::Push(gap)) = self.behavior.ws else { return };
         while self.held.is_none()
-            && let Some(&Reverse((at, id))) = self.pushes.peek()
+            && let Some(&Reverse((at, id, stream))) = self.pushes.peek()
             && at <= now
         {
             self.pushes.pop();
             let size = self.behavior.size as usize;
             let Some(c) = self.conn(id).filter(|c| c.reads) else { continue };
-            let Some(socket) = c.ws.as_deref_mut() else { continue };
-            socket.pushed += 1;
-            let (number, k) = (socket.number, socket.pushed);
+            let socket = match &mut c.h2 {
+                None => c.ws.as_deref_mut(),
+                Some(session) => session.socket(stream),
+            };
+            let Some(socket) = socket else { continue };
+            let (number, k, deflates) = (socket.number, socket.next_push(), socket.deflates);
             let mut message = Vec::with_capacity(size.max(20));
             write!(message, "{k}").expect("a Vec takes all");
             message.resize(size.max(message.len()), b' ');
-            let deflates = socket.deflates;
             let bytes = self.message_frame(deflates, Opcode::Text, &message);
-            self.pass(id, Answer::Bytes(bytes, Counted::Message), now);
+            self.pass_frame((id, stream), bytes, now);
             self.request_transmit(id);
-            self.schedule_push(id, (number, k + 1), gap, at);
+            self.schedule_push((id, stream), (number, k + 1), gap, at);
+        }
+    }
+
+    /// Send the frame of a message that is no answer.
+    pub(super) fn pass_frame(&mut self, (id, stream): (ConnId, u32), frame: Vec<u8>, now: Nanos) {
+        match self.conn(id).and_then(|c| c.h2.as_deref_mut()) {
+            Some(session) => session.push_frame(stream, frame),
+            None => self.pass(id, Answer::Bytes(frame, Counted::Message), now),
         }
     }
 
@@ -240,39 +306,8 @@ impl Serve {
     pub(super) fn read_socket(&mut self, id: ConnId, data: &[u8], now: Nanos) -> usize {
         let slot = id.slot as usize;
         let Some(mut socket) = self.conns[slot].ws.take() else { return data.len() };
-        let Socket { reader, deflates, message, kind, received: k, number, .. } = &mut *socket;
-        let (number, deflates) = (*number, *deflates);
-        let result = reader.read(data, |event| match event {
-            Event::Start(start) => {
-                message.clear();
-                *kind = start;
-            }
-            Event::Piece(piece) => message.extend_from_slice(piece),
-            Event::End(_) => {
-                *k += 1;
-                self.socket_owes(
-                    id,
-                    Owed::Message { deflates },
-                    (*kind, message),
-                    (number, *k),
-                    now,
-                );
-            }
-            Event::Ping(payload) => {
-                let mut bytes = [0; 125];
-                bytes[..payload.len()].copy_from_slice(payload);
-                let pong = Owed::Pong(bytes, payload.len());
-                self.socket_owes(id, pong, (*kind, message), (number, *k), now);
-            }
-            Event::Pong(_) => {}
-            Event::Close(close) => {
-                let answer = Owed::Close(answer_to(&close));
-                self.socket_owes(id, answer, (*kind, message), (number, *k), now);
-            }
-        });
-        if reader.is_between_messages() && message.capacity() > KEPT {
-            *message = Vec::new();
-        }
+        let (number, deflates) = (socket.number, socket.deflates);
+        let result = socket.read(data, |owed| self.socket_owes(id, owed, (number, deflates), now));
         self.conns[slot].ws = Some(socket);
         result.unwrap_or_else(|violation| {
             self.served.violations += 1;
@@ -284,37 +319,45 @@ impl Serve {
     fn socket_owes(
         &mut self,
         id: ConnId,
-        what: Owed,
-        (kind, message): (Kind, &[u8]),
-        (number, k): (u64, u64),
+        owed: Owed<'_>,
+        (number, deflates): (u64, bool),
         now: Nanos,
     ) {
-        match what {
-            Owed::Message { deflates } => {
-                self.served.socket_messages_received += 1;
-                let opcode = if kind == Kind::Text { Opcode::Text } else { Opcode::Binary };
-                let answer = match self.behavior.ws {
-                    Some(SocketBehavior::Echo) => {
-                        let frame = self.message_frame(deflates, opcode, message);
-                        Answer::Bytes(frame, Counted::Message)
-                    }
-                    Some(SocketBehavior::Broadcast(_)) => {
-                        let message = message.to_vec();
-                        Answer::Cast(Box::new(Cast { publisher: id, number, k, opcode, message }))
-                    }
-                    _ => return,
-                };
+        match owed {
+            Owed::Message { k, opcode, message } => {
+                let from = ((id, 0), number, deflates);
+                let Some(answer) = self.answer_to_message(from, k, opcode, message) else { return };
                 let work = self.service_time(number, k, now);
                 let ticket = Ticket { id, entry: self.conns[id.slot as usize].push(answer) };
                 if self.enter(ticket, work, now) {
                     self.ready(ticket, now);
                 }
             }
-            Owed::Pong(bytes, length) => {
-                let pong = frame(Opcode::Pong, &bytes[..length]);
-                self.pass(id, Answer::Bytes(pong, Counted::Nothing), now);
-            }
+            Owed::Pong(pong) => self.pass(id, Answer::Bytes(pong, Counted::Nothing), now),
             Owed::Close(frame) => self.end_socket(id, frame, now),
+        }
+    }
+
+    /// What follows from message `k` on this connection (its place, its number, and whether it
+    /// compresses), after its service.
+    pub(super) fn answer_to_message(
+        &mut self,
+        (publisher, number, deflates): ((ConnId, u32), u64, bool),
+        k: u64,
+        opcode: Opcode,
+        message: &[u8],
+    ) -> Option<Answer> {
+        self.served.socket_messages_received += 1;
+        match self.behavior.ws {
+            Some(SocketBehavior::Echo) => {
+                let frame = self.message_frame(deflates, opcode, message);
+                Some(Answer::Bytes(frame, Counted::Message))
+            }
+            Some(SocketBehavior::Broadcast(_)) => {
+                let message = message.to_vec();
+                Some(Answer::Cast(Box::new(Cast { publisher, number, k, opcode, message })))
+            }
+            _ => None,
         }
     }
 

@@ -1,5 +1,5 @@
-//! The handshake over HTTP/1.1 (RFC 6455, section 4): its keys, and the header fields of both
-//! sides. Its caller parses the heads, and checks method, version and status.
+//! The handshake over HTTP/1.1 (RFC 6455, section 4) and HTTP/2 (RFC 8441): its keys, and the
+//! header fields of both sides. Its caller parses the heads, and checks method, version and status.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -39,7 +39,7 @@ pub struct ReplyFields {
 }
 
 /// What a server knows of the head of a request.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestFields {
     upgrades: Upgrades,
     /// Whether the version is that of RFC 6455; `None`: there is none yet.
@@ -48,7 +48,7 @@ pub struct RequestFields {
     deflate: Option<Agreed>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Upgrades {
     upgrade: bool,
     connection: bool,
@@ -108,6 +108,14 @@ impl ReplyFields {
         if self.accepted != Some(true) {
             return Err(Refusal::Accept);
         }
+        self.check_http2(deflates)
+    }
+
+    /// The same of a reply over HTTP/2, which needs no upgrade and proves nothing.
+    ///
+    /// # Errors
+    /// The reply does not open the connection.
+    pub fn check_http2(self, deflates: bool) -> Result<Option<usize>, Refusal> {
         if self.has_extension || self.deflate.is_some() != deflates {
             return Err(Refusal::Extension);
         }
@@ -146,6 +154,14 @@ impl RequestFields {
     /// Whether the request asks for WebSocket at all; otherwise it is a usual one.
     pub fn is_upgrade(&self) -> bool {
         self.upgrades.check().is_ok()
+    }
+
+    /// The same of a request over HTTP/2, which needs no upgrade and no key.
+    ///
+    /// # Errors
+    /// The request does not open a connection.
+    pub fn check_http2(self) -> Result<(), Refusal> {
+        if self.is_version_13 == Some(true) { Ok(()) } else { Err(Refusal::Version) }
     }
 
     /// The head is complete. Returns the proof that the key was read.
@@ -276,6 +292,23 @@ mod tests {
         for wrong in [&[][..], &[deflate, deflate], &[both], &[other], &[wrong]] {
             assert_eq!(insists(wrong).0, Err(Refusal::Extension), "{wrong:?}");
         }
+    }
+
+    /// Over HTTP/2, neither side upgrades, and nothing is proved.
+    #[test]
+    fn handshakes_over_http2_have_no_key() {
+        let mut reply = ReplyFields::default();
+        assert_eq!(reply.check_http2(false), Ok(None));
+        reply.field(b"sec-websocket-protocol", b"chat", (KEY, &["chat"]));
+        assert_eq!(
+            (reply.check_http2(false), reply.check(false)),
+            (Ok(Some(0)), Err(Refusal::NoUpgrade))
+        );
+        assert_eq!(reply.check_http2(true), Err(Refusal::Extension));
+        let mut request = RequestFields::default();
+        assert_eq!(request.check_http2(), Err(Refusal::Version));
+        request.field(b"sec-websocket-version", b"13");
+        assert_eq!((request.check_http2(), request.is_upgrade()), (Ok(()), false));
     }
 
     #[test]

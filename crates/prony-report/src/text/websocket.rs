@@ -1,6 +1,6 @@
 //! What a load with connections of WebSocket sends.
 
-use prony_core::plan::{MessageArrivals, Plan, PlanSize, WebSocketPlan};
+use prony_core::plan::{HttpVersion, MessageArrivals, Plan, PlanSize, WebSocketPlan};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 
@@ -8,7 +8,16 @@ use crate::units;
 
 /// The connections and their messages, part by part.
 pub(super) fn parts(plan: &Plan, spec: &WebSocketPlan, size: &PlanSize) -> Vec<String> {
-    let mut parts = vec!["WebSocket".to_owned()];
+    let over = match plan.http {
+        HttpVersion::Http10 | HttpVersion::Http11 => "WebSocket",
+        HttpVersion::Http2 => "WebSocket over HTTP/2",
+        HttpVersion::Http2Only => "WebSocket over HTTP/2 only",
+    };
+    let mut parts = vec![over.to_owned()];
+    if plan.http.is_http2() {
+        let streams = units::counted(plan.pipeline.into(), "stream", "streams");
+        parts.push(format!("up to {streams} per connection"));
+    }
     let up_to = if size.requests > 1 { "up to " } else { "" };
     let headers = size.headers_max;
     if headers > 0 {

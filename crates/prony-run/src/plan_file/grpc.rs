@@ -148,8 +148,8 @@ impl<'a> Requests<'a> {
 pub(super) fn explain(plan: &Plan, out: &mut String) {
     if plan.calls.iter().any(|call| call.grpc.is_some()) {
         out.push_str("\n[grpc]\nencoded = true\n");
+        explain_messages(plan, out);
     }
-    explain_messages(plan, out);
 }
 
 /// Writes the schedule of messages.

@@ -18,7 +18,13 @@ use crate::faults::random_setup;
 use crate::plans::{Seed, assert_invariants, closed, ms};
 
 /// A schedule of `count` messages for each of `publishers` among `connections`.
-fn broadcast(connections: u32, publishers: u32, rate: f64, count: u64, after: Span) -> Plan {
+pub(crate) fn broadcast(
+    connections: u32,
+    publishers: u32,
+    rate: f64,
+    count: u64,
+    after: Span,
+) -> Plan {
     let plan = closed(connections, Think::None, ms(1));
     let mut calls = plan.calls.to_vec();
     for call in &mut calls {

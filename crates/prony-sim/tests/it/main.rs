@@ -41,4 +41,5 @@ mod tokens;
 mod truth;
 mod verdicts;
 mod websocket;
+mod websocket_http2;
 mod world;

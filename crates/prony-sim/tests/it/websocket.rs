@@ -18,12 +18,16 @@ use prony_sim::{Outcome, load};
 use crate::faults::random_setup;
 use crate::plans::{Seed, assert_invariants, closed, ms, open};
 
-fn schedule(rate: f64, count: u64) -> MessagePlan {
+pub(crate) fn schedule(rate: f64, count: u64) -> MessagePlan {
     let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
     MessagePlan { rate, over: 1, arrivals, count: Some(count), time: None, reply }
 }
 
-fn websocket(mut plan: Plan, messages: Option<MessagePlan>, stream: Option<StreamPlan>) -> Plan {
+pub(crate) fn websocket(
+    mut plan: Plan,
+    messages: Option<MessagePlan>,
+    stream: Option<StreamPlan>,
+) -> Plan {
     let mut calls = plan.calls.to_vec();
     for call in calls.iter_mut().filter(|_| messages.is_some()) {
         call.body = b"a message of 64 bytes, or almost".to_vec();
@@ -42,11 +46,11 @@ fn websocket(mut plan: Plan, messages: Option<MessagePlan>, stream: Option<Strea
     plan
 }
 
-fn echo(latency: Latency) -> ServerBehavior {
+pub(crate) fn echo(latency: Latency) -> ServerBehavior {
     ServerBehavior { latency, ws: Some(SocketBehavior::Echo), ..ServerBehavior::default() }
 }
 
-fn run(plan: &Plan, link: Link, behavior: ServerBehavior) -> (Tally, Served) {
+pub(crate) fn run(plan: &Plan, link: Link, behavior: ServerBehavior) -> (Tally, Served) {
     let mut serve = Serve::new(behavior, 5);
     let outcome = load(plan, 1, &Setup::new(link, 5), &mut [&mut serve]);
     assert_invariants(&outcome, "websocket");
@@ -166,7 +170,7 @@ fn pushed_messages_are_read_as_a_stream() {
     assert_eq!(t.times.service.max(), Some(ms(1_010)));
 }
 
-fn with_ping(plan: Plan, every: Span) -> Plan {
+pub(crate) fn with_ping(plan: Plan, every: Span) -> Plan {
     let spec = WebSocketPlan { ping_every: Some(every), ..WebSocketPlan::default() };
     Plan { websocket: Some(Box::new(spec)), ..plan }
 }
@@ -268,7 +272,7 @@ fn every_ping_is_answered() {
     assert!(sent > 1_000, "{sent}");
 }
 
-fn random_plan(rng: &mut Rng) -> Plan {
+pub(crate) fn random_plan(rng: &mut Rng) -> Plan {
     let plan = match rng.chance(0.5) {
         true => open(50.0, Arrivals::Poisson, rng.between(1, 60)),
         false => closed(rng.between(1, 8) as u32, Think::None, ms(rng.between(100, 900))),

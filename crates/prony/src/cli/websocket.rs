@@ -128,7 +128,8 @@ impl WebSocketArgs {
         if let (Some(_), Load::Closed { connections, .. }, false) =
             (self.publishers, &plan.load, has_end)
         {
-            plan.stop = Stop { requests: Some((*connections).into()), ..Stop::default() };
+            let all = u64::from(*connections) * u64::from(plan.pipeline);
+            plan.stop = Stop { requests: Some(all), ..Stop::default() };
         }
         let (binary, subprotocols) = (self.binary, self.subprotocol.clone());
         let broadcast = BroadcastDraft {

@@ -63,5 +63,6 @@ mod tls;
 mod tui;
 mod until;
 mod websocket;
+mod websocket_http2;
 mod websocket_node;
 mod wrk;

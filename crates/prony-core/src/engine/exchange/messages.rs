@@ -3,7 +3,7 @@
 use super::NONE;
 use super::broadcast::Broadcasting;
 use super::streams::{Reading, StreamBody};
-use crate::messages::{Due, Ledger, Subscription, Times, Written};
+use crate::messages::{Due, Ledger, Numbering, Subscription, Times, Written};
 use crate::plan::{CallSpec, MessagePlan, MessageReply, Plan};
 use crate::record::Recorder;
 use crate::units::{Nanos, RequestId};
@@ -17,9 +17,8 @@ pub(in crate::engine) struct Messages {
     pub(super) streams: Vec<Stream>,
     /// How bodies are read as streams.
     pub(super) reading: Option<Box<Reading>>,
-    /// How many streams with a schedule were started.
-    started: u64,
-    shard: (u64, u64),
+    /// The numbers of streams with a schedule.
+    numbers: Numbering,
     /// The intended times of the messages that became due last, if messages are stamped.
     pub(super) stamped: Option<Vec<Nanos>>,
     /// The broadcast, if the plan is one.
@@ -84,8 +83,7 @@ impl Messages {
                 calls,
                 streams: Vec::new(),
                 reading,
-                started: 0,
-                shard: (plan.shard.index.into(), plan.shard.of.into()),
+                numbers: Numbering::new(plan),
                 stamped: (plan.broadcast().is_some() || plan.matches_by_token()).then(Vec::new),
                 broadcast: Broadcasting::new(plan).map(Box::new),
             })
@@ -103,8 +101,7 @@ impl Messages {
     ) -> Option<ToSend> {
         let known = self.calls[call as usize];
         let times = self.plan.as_deref().filter(|_| known.is_paced).map(|plan| {
-            let number = self.started * self.shard.1 + self.shard.0;
-            self.started += 1;
+            let number = self.numbers.take();
             let start = match self.broadcast.as_deref() {
                 None => intended,
                 Some(broadcast) => match broadcast.starts(number, intended) {

@@ -31,7 +31,7 @@ fn give<P: Carrier>(
 ) {
     if due.messages > 0 || due.ends {
         if !times.is_empty() {
-            carrier.messages_due(conn, times);
+            carrier.messages_due(conn, due.id, times);
         }
         carrier.send_messages(conn, due.id, due.messages, due.ends);
     }

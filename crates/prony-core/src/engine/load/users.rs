@@ -51,7 +51,9 @@ pub(super) struct Users {
 impl Users {
     pub(super) fn new(plan: &Plan, connections: u32, think: Think) -> Self {
         let groups = plan.shard.share_of(u64::from(connections)) as u32;
-        let quota = plan.stop.requests.map(|n| plan.shard.share_of(n));
+        // A broadcast opens each connection once, whatever share of the requests that is.
+        let once = plan.broadcast().map(|_| u64::from(groups) * u64::from(plan.pipeline));
+        let quota = plan.stop.requests.map(|n| once.unwrap_or_else(|| plan.shard.share_of(n)));
         Self {
             think,
             clients: Clients::new(plan, groups, quota).map(Box::new),

@@ -10,6 +10,7 @@ mod requests;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod tunnels;
 
 use crate::fault::Fault;
 use crate::http2::frame::{self, Code, Settings};

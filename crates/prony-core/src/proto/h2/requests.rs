@@ -45,6 +45,8 @@ pub(super) struct Requests {
     /// The cookies of the call and of the session, together.
     cookies: Vec<u8>,
     scheme: Vec<&'static [u8]>,
+    /// Whether calls open tunnels for WebSocket.
+    opens_sockets: bool,
     /// How late the next request is.
     pub(super) late: Span,
 }
@@ -115,6 +117,7 @@ impl Requests {
             warm: Encoder::new(),
             cookies: Vec::new(),
             scheme: scheme.collect(),
+            opens_sockets: plan.websocket.is_some(),
             late: Span::ZERO,
         };
         for spec in &plan.calls {
@@ -346,6 +349,9 @@ impl Requests {
             field(b":authority", authority),
             field(b":path", Value::Path),
         ];
+        if self.opens_sockets {
+            fields.push(field(b":protocol", fixed(b"websocket")));
+        }
         if !spec.bare && !has(spec, "user-agent") {
             let agent = concat!("prony/", env!("CARGO_PKG_VERSION"));
             fields.push(field(b"user-agent", fixed(agent.as_bytes())));

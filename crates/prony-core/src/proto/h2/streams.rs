@@ -127,6 +127,11 @@ impl Streams {
         self.find(id).map(|place| &mut self.places[place])
     }
 
+    /// The stream with this ID.
+    pub(super) fn peek(&self, id: u32) -> Option<&Stream> {
+        self.find(id).map(|place| &self.places[place])
+    }
+
     /// Add a stream.
     #[inline]
     pub(super) fn insert(&mut self, stream: Stream) {

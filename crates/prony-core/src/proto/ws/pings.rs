@@ -43,15 +43,14 @@ impl Pings {
         }
     }
 
-    /// Write those that are due, each with the next mask.
-    pub(super) fn write(&mut self, mut mask: impl FnMut() -> u32, out: &mut Out) {
-        while let Some(due) = self.due.pop_front() {
-            out.wrote_ping(due);
-            let frame = Frame { opcode: Opcode::Ping, is_final: true, mask: Some(mask()) };
-            frame.write(&self.number.to_be_bytes(), out.bytes());
-            self.sent.push_back((self.number, due));
-            self.number += 1;
-        }
+    /// Write the next one that is due, with the next mask.
+    pub(super) fn write_next(&mut self, mask: impl FnOnce() -> u32, out: &mut Out) {
+        let Some(due) = self.due.pop_front() else { return };
+        out.wrote_ping(due);
+        let frame = Frame { opcode: Opcode::Ping, is_final: true, mask: Some(mask()) };
+        frame.write(&self.number.to_be_bytes(), out.bytes());
+        self.sent.push_back((self.number, due));
+        self.number += 1;
     }
 
     /// A pong has arrived. Returns when the ping was due to which it answers; those before it are

@@ -9,7 +9,7 @@ use crate::plan::{
     Think, WebSocketPlan,
 };
 use crate::target::Endpoint;
-use crate::websocket::{Kind, accept_of};
+use crate::websocket::{Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, Role, accept_of};
 
 const ID: RequestId = RequestId { slot: 3, generation: 1 };
 
@@ -76,7 +76,7 @@ impl Sink for Log {
     }
 }
 
-fn plan(messages: Option<MessageReply>, stream: bool) -> Plan {
+pub(super) fn plan(messages: Option<MessageReply>, stream: bool) -> Plan {
     let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
     let call = CallSpec {
         method: "GET".into(),

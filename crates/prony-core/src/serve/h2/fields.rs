@@ -4,6 +4,7 @@ use memchr::memchr;
 
 use super::super::grpc::{CallHead, Kind};
 use super::super::request::{Head, Refusal, Route, is_known, is_token, number, route};
+use super::sockets::SocketHead;
 
 /// Why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,10 @@ pub(super) struct Fields {
     is_malformed: bool,
     /// What they say of a call of gRPC, if calls are served.
     call: Option<CallHead>,
+    /// What they say of a connection of WebSocket, if those are served.
+    socket: Option<Box<SocketHead>>,
+    /// Whether the method is extended CONNECT (RFC 8441), if that is served.
+    is_extended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +51,11 @@ enum Target {
 }
 
 impl Fields {
-    /// The fields of a request. `serves_calls`: it may be a call of gRPC.
-    pub(super) fn new(serves_calls: bool) -> Self {
-        Self { call: serves_calls.then(CallHead::default), ..Self::default() }
+    /// The fields of a request. `serves_calls`: it may be a call of gRPC; `serves_sockets`: a
+    /// handshake of WebSocket.
+    pub(super) fn new(serves_calls: bool, serves_sockets: bool) -> Self {
+        let call = serves_calls.then(CallHead::default);
+        Self { call, socket: serves_sockets.then(Box::default), ..Self::default() }
     }
 
     /// Take the next field of a request.
@@ -59,6 +66,9 @@ impl Fields {
                 self.has_regular = true;
                 if let Some(call) = &mut self.call {
                     call.take(name, value);
+                }
+                if let Some(socket) = &mut self.socket {
+                    socket.take(name, value);
                 }
                 is_regular(name, value) && self.take_regular(name, value)
             }
@@ -89,6 +99,13 @@ impl Fields {
         }
     }
 
+    /// What the fields say of a connection of WebSocket, if they ask for one. `has_body`: the
+    /// stream goes on.
+    pub(super) fn take_socket(&mut self, has_body: bool) -> Result<Option<Box<SocketHead>>, Wrong> {
+        let Some(socket) = self.socket.take().filter(|_| self.is_extended) else { return Ok(None) };
+        socket.check(has_body).map(|()| Some(socket))
+    }
+
     /// What the request is, and the length of its body as announced.
     pub(super) fn finish(
         self,
@@ -98,14 +115,18 @@ impl Fields {
         let method = self.method.ok_or(Wrong::Malformed)?;
         let has_target = self.has_scheme && self.target.is_some();
         let is_complete = match method {
+            Method::Connect if self.is_extended => has_target && self.has_authority,
+            _ if self.is_extended => false,
             Method::Connect => self.has_authority && !self.has_scheme && self.target.is_none(),
             Method::Known { .. } | Method::Other => has_target,
         };
         if self.is_malformed || !is_complete || (!has_body && self.length.is_some_and(|n| n > 0)) {
             return Err(Wrong::Malformed);
         }
-        let Method::Known { is_head, is_options, .. } = method else {
-            return Err(refused(501, "method not known\n"));
+        let (is_head, is_options) = match method {
+            Method::Known { is_head, is_options, .. } => (is_head, is_options),
+            Method::Connect if self.is_extended => (false, false),
+            _ => return Err(refused(501, "method not known\n")),
         };
         let route = match self.target {
             Some(Target::Path(route)) => route,
@@ -154,6 +175,12 @@ impl Fields {
                     _ => Target::Wrong,
                 };
                 self.target.replace(target).is_none()
+            }
+            b"protocol" if self.socket.is_some() || self.is_extended => {
+                if let Some(socket) = &mut self.socket {
+                    socket.protocol(value);
+                }
+                !std::mem::replace(&mut self.is_extended, true)
             }
             b"scheme" => !std::mem::replace(&mut self.has_scheme, true),
             b"authority" => !std::mem::replace(&mut self.has_authority, true),
@@ -278,6 +305,42 @@ mod tests {
         let mut nameless = Fields::default();
         nameless.take(b"", b"x");
         assert!(nameless.is_malformed());
+    }
+
+    /// Extended CONNECT, if connections of WebSocket are served.
+    #[test]
+    fn reads_handshakes_of_websocket() {
+        type Asked = Result<(bool, Option<u64>), Wrong>;
+        let asked = |fields: &str, serves: bool| -> Asked {
+            let mut taken = Fields::new(false, serves);
+            for line in fields.split(", ") {
+                let at = 1 + line[1..].find('=').expect("an equals sign");
+                taken.take(&line.as_bytes()[..at], &line.as_bytes()[at + 1..]);
+            }
+            let socket = taken.take_socket(true);
+            let (_, length) = taken.finish(true, 1_000)?;
+            Ok((socket?.is_some(), length))
+        };
+        let connect = ":method=CONNECT, :scheme=http, :path=/chat, :authority=a";
+        let whole = format!("{connect}, :protocol=websocket, sec-websocket-version=13");
+        assert_eq!(asked(&whole, true), Ok((true, None)));
+        let status = |fields: &str| match asked(fields, true) {
+            Err(Wrong::Refused(refusal)) => refusal.status,
+            other => panic!("{other:?}"),
+        };
+        let other = format!("{connect}, :protocol=connect-udp, sec-websocket-version=13");
+        assert_eq!(
+            (status(&other), status(&format!("{connect}, :protocol=websocket"))),
+            (501, 400)
+        );
+        let get = whole.replace("CONNECT", "GET");
+        let bare = ":method=CONNECT, :authority=a, :protocol=websocket, sec-websocket-version=13";
+        let twice = format!("{connect}, :protocol=websocket, :protocol=websocket");
+        for fields in [&get, bare, &twice, &format!("{whole}, :protocol=websocket")] {
+            assert_eq!(asked(fields, true), Err(Wrong::Malformed), "{fields}");
+        }
+        assert_eq!(asked(&whole, false), Err(Wrong::Malformed), "it is not announced");
+        assert_eq!(asked(GET, true), Ok((false, None)));
     }
 
     #[test]

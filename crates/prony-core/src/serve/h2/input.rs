@@ -8,6 +8,7 @@ use super::super::request::{HEAD_LIMIT, Head, Refusal, Route};
 use super::super::station::Ticket;
 use super::super::{Draw, rng};
 use super::fields::{Fields, Wrong, refused};
+use super::sockets::SocketHead;
 use super::streams::{Incoming, Past, Progress, Stream};
 use super::{Block, Session, Violation};
 use crate::http2::control::Control;
@@ -178,8 +179,8 @@ impl Serve {
             }
         };
         let ends = block.flags & flag::END_STREAM != 0;
-        let (max_body, serves_calls) = (self.behavior.max_body, self.behavior.grpc);
-        let request = session.request(bytes, !ends, max_body, serves_calls)?;
+        let serves = (self.behavior.grpc, self.behavior.ws.is_some());
+        let request = session.request(bytes, !ends, self.behavior.max_body, serves)?;
         if !is_new {
             return session.calm(now);
         }
@@ -227,6 +228,9 @@ impl Serve {
             Ok(Asked { call: Some(call), .. }) => {
                 self.open_call(session, id, number, call, now);
                 self.call_data(session, id, number, (&[], ends), now);
+            }
+            Ok(Asked { socket: Some(head), .. }) => {
+                self.open_socket(session, id, number, &head, now);
             }
             Ok(Asked { head, length: None | Some(0), .. }) if ends => {
                 self.stream_request(session, id, number, head, Vec::new(), now);
@@ -305,9 +309,17 @@ impl Serve {
         if stream.recv_window < 0 {
             return Err(Violation::Stream(head.stream, Code::FLOW_CONTROL_ERROR));
         }
+        let half = session.window / 2;
         let Some(incoming) = &mut stream.incoming else {
-            stream.recv_used += head.length;
-            self.call_data(session, id, head.stream, (bytes, ends), now);
+            if !matches!(stream.reply, Progress::Socket(_)) {
+                stream.recv_used += head.length;
+                self.call_data(session, id, head.stream, (bytes, ends), now);
+                return Ok(());
+            }
+            if stream.give_back(head.length, half) && !ends {
+                session.owed.windows.push(head.stream);
+            }
+            self.socket_data(session, id, head.stream, (bytes, ends), now);
             return Ok(());
         };
         incoming.received += bytes.len() as u64;
@@ -325,7 +337,6 @@ impl Serve {
         if ends {
             return self.end_body(session, id, head.stream, now);
         }
-        let half = session.window / 2;
         if stream.give_back(head.length, half) {
             session.owed.windows.push(head.stream);
         }
@@ -343,6 +354,7 @@ impl Serve {
         let Some(open) = session.streams.get_mut(stream) else { return Ok(()) };
         let Some(incoming) = open.incoming.take() else {
             self.call_data(session, id, stream, (&[], true), now);
+            self.socket_data(session, id, stream, (&[], true), now);
             return Ok(());
         };
         if incoming.length.is_some_and(|length| incoming.received != length) {
@@ -385,7 +397,7 @@ impl Serve {
     /// Forget a stream that ends before its reply. Return whether its request was incomplete.
     fn drop_stream(&mut self, session: &mut Session, id: ConnId, stream: u32) -> bool {
         let Some(stream) = session.streams.remove(stream) else { return false };
-        if !matches!(stream.reply, Progress::None) {
+        if stream.reply.is_outstanding() {
             self.conns[id.slot as usize].outstanding -= 1;
             self.served.outstanding -= 1;
             self.served.cancelled += 1;
@@ -476,16 +488,16 @@ impl Session {
         block: &[u8],
         has_body: bool,
         max_body: u64,
-        serves_calls: bool,
+        (serves_calls, serves_sockets): (bool, bool),
     ) -> Result<Result<Asked, Wrong>, Violation> {
         let before = self.decoder.state();
         if let Some((head, length)) = self.memo.request
             && (self.memo.state, self.memo.has_body) == (before, has_body)
             && self.memo.block == block
         {
-            return Ok(Ok(Asked { head, length, call: self.memo.call.clone() }));
+            return Ok(Ok(Asked { head, length, call: self.memo.call.clone(), socket: None }));
         }
-        let mut fields = Fields::new(serves_calls);
+        let mut fields = Fields::new(serves_calls, serves_sockets);
         let decoded =
             self.decoder.decode(block, HEAD_LIMIT, |name, value| fields.take(name, value));
         match decoded {
@@ -493,12 +505,14 @@ impl Session {
             Err(HpackError::TooLarge) => return Ok(Err(refused(431, "headers over 64 KiB\n"))),
             Ok(()) => {}
         }
-        let call = fields.take_call();
+        let (call, socket) = (fields.take_call(), fields.take_socket(has_body));
         let asked = fields.finish(has_body, max_body).and_then(|(head, length)| {
-            let call = call?;
-            Ok(Asked { head, length, call })
+            let (call, socket) = (call?, socket?);
+            Ok(Asked { head, length, call, socket })
         });
-        if let (Ok(asked), true) = (&asked, self.decoder.state() == before) {
+        if let (Ok(asked @ Asked { socket: None, .. }), true) =
+            (&asked, self.decoder.state() == before)
+        {
             self.memo.block.clear();
             self.memo.block.extend_from_slice(block);
             (self.memo.state, self.memo.has_body) = (before, has_body);
@@ -517,6 +531,8 @@ struct Asked {
     length: Option<u64>,
     /// What it says of a call of gRPC, if it is one.
     call: Option<Box<CallHead>>,
+    /// What it says of a connection of WebSocket, if it asks for one.
+    socket: Option<Box<SocketHead>>,
 }
 
 impl Incoming {

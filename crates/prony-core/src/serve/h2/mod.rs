@@ -8,12 +8,14 @@ mod events;
 mod fields;
 mod input;
 mod output;
+mod sockets;
 mod streams;
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::Serve;
+use super::broadcast::Cast;
 use super::events::Events;
 use super::grpc::CallHead;
 use super::request::Head;
@@ -101,6 +103,8 @@ pub(super) struct Session {
     messages_sent: u64,
     /// Events that were written and are not counted yet.
     events_sent: u64,
+    /// Messages of WebSocket that are to be sent to all others.
+    casts: Vec<Cast>,
     owed: Owed,
     calm: Calm,
     /// Whether nothing may be sent yet (`settings_delay`).
@@ -198,6 +202,7 @@ impl Session {
             resumed: Vec::new(),
             messages_sent: 0,
             events_sent: 0,
+            casts: Vec::new(),
             owed: Owed { settings: true, window: true, ..Owed::default() },
             calm: Calm::new(now),
             is_held,
@@ -223,8 +228,9 @@ impl Session {
         self.streams.is_empty() && self.block.stream == 0
     }
 
-    pub(super) fn has_stream(&self, id: u64) -> bool {
-        u32::try_from(id).is_ok_and(|id| self.streams.contains(id))
+    /// Whether the stream of this entry is open. Those of WebSocket have several entries.
+    pub(super) fn has_stream(&self, entry: u64) -> bool {
+        self.streams.contains(entry as u32)
     }
 
     /// The requests that are incomplete.
@@ -241,6 +247,7 @@ impl Session {
             Progress::InService(_) | Progress::Ready(_) => false,
             Progress::Events(events) => events.has_more(),
             Progress::Call(call) => !call.is_waiting,
+            Progress::Socket(socket) => !socket.is_in_service(),
         };
         self.ready.is_empty() && self.owed.is_empty() && replies.all(waits)
     }
@@ -268,9 +275,13 @@ impl Session {
     }
 
     /// A request's service is done: its reply can be sent.
-    pub(super) fn ready(&mut self, id: u64) {
-        let id = id as u32;
+    pub(super) fn ready(&mut self, entry: u64) {
+        let id = entry as u32;
         let Some(stream) = self.streams.get_mut(id) else { return };
+        if let Progress::Socket(socket) = &mut stream.reply {
+            socket.ready(entry);
+            return self.queue(id);
+        }
         if matches!(stream.reply, Progress::Call(_)) {
             return self.resumed.push(id);
         }
@@ -422,6 +433,7 @@ impl Serve {
         };
         session.leave();
         session.stop_calls();
+        session.stop_sockets();
         self.resume_calls(id, now);
         self.request_transmit(id);
         true

@@ -90,11 +90,13 @@ impl Serve {
         if session.owed.settings {
             self.alarms.push(Reverse((now + ACKNOWLEDGED_AFTER, id, Alarm::Acknowledge)));
         }
-        session.write_owed(out.bytes(), self.behavior.max_streams);
+        let opens_tunnels = self.behavior.ws.is_some();
+        session.write_owed(out.bytes(), self.behavior.max_streams, opens_tunnels);
         let blocks = (&mut self.h2_head, &self.call_blocks);
         c.then = session.write_replies(&mut out, blocks, now);
         self.served.messages_sent += std::mem::take(&mut session.messages_sent);
         self.served.events += std::mem::take(&mut session.events_sent);
+        self.casts.append(&mut session.casts);
         if session.dribbles && !session.has_failed {
             self.served.violations += 1;
             session.fail(Code::ENHANCE_YOUR_CALM, "too many tiny windows");
@@ -118,7 +120,7 @@ impl Serve {
 
 impl Session {
     /// Write the frames that are owed.
-    fn write_owed(&mut self, out: &mut Vec<u8>, max_streams: u32) {
+    fn write_owed(&mut self, out: &mut Vec<u8>, max_streams: u32, opens_tunnels: bool) {
         if self.owed.is_empty() {
             return;
         }
@@ -129,8 +131,10 @@ impl Session {
                 (Settings::STREAMS, max_streams),
                 (Settings::WINDOW, self.window),
                 (Settings::LIST_SIZE, list_size),
+                (Settings::CONNECT, 1),
             ];
-            frame::settings(out, &pairs);
+            let known = if opens_tunnels { pairs.len() } else { pairs.len() - 1 };
+            frame::settings(out, &pairs[..known]);
         }
         for _ in 0..std::mem::take(&mut owed.acknowledgements) {
             frame::settings_ack(out);
@@ -192,6 +196,7 @@ impl Session {
                 Progress::Body(body) => self.write_body(id, body, out, now),
                 Progress::Events(events) => self.write_events(id, events, out, now),
                 Progress::Call(call) => self.write_call(id, call, out, blocks, now),
+                Progress::Socket(socket) => self.write_socket(id, socket, out, now),
                 other => stream.reply = other,
             }
         }

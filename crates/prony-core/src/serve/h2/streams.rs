@@ -5,6 +5,7 @@ use super::super::events::Events;
 use super::super::grpc::Call;
 use super::super::reply::Content;
 use super::super::request::Head;
+use super::sockets::StreamSocket;
 
 /// An open stream.
 #[derive(Debug)]
@@ -50,6 +51,19 @@ pub(super) enum Progress {
     Events(Box<Events>),
     /// It is a call of gRPC, with messages in both directions.
     Call(Box<Call>),
+    /// It is a connection of WebSocket.
+    Socket(Box<StreamSocket>),
+}
+
+impl Progress {
+    /// Whether there is a reply that is not sent, as far as requests are counted.
+    pub(super) fn is_outstanding(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Socket(socket) => socket.owes_head(),
+            _ => true,
+        }
+    }
 }
 
 /// The part of a body that is still to be sent.
@@ -204,6 +218,7 @@ impl Stream {
             Progress::Body(_) => true,
             Progress::Events(events) => events.has_more(),
             Progress::Call(call) => call.has_output(),
+            Progress::Socket(socket) => socket.has_output(),
             Progress::None | Progress::InService(_) | Progress::Ready(_) => false,
         };
         !self.is_queued && self.send_window > 0 && has_more
@@ -212,7 +227,9 @@ impl Stream {
     /// Whether the client may send more of its request.
     pub(super) fn receives(&self) -> bool {
         let is_call = || matches!(&self.reply, Progress::Call(call) if !call.is_half_closed);
-        self.incoming.is_some() || is_call()
+        let is_socket =
+            || matches!(&self.reply, Progress::Socket(socket) if !socket.is_half_closed);
+        self.incoming.is_some() || is_call() || is_socket()
     }
 
     fn free() -> Self {

@@ -5,6 +5,7 @@ mod calls;
 mod faults;
 mod flow;
 mod rules;
+mod sockets;
 mod streams;
 
 use super::*;

@@ -1,0 +1,402 @@
+//! Connections of WebSocket on streams of HTTP/2 (RFC 8441): extended CONNECT opens them.
+
+use std::collections::VecDeque;
+
+use super::super::broadcast::Held;
+use super::super::conn::{Answer, Counted, Out};
+use super::super::station::Ticket;
+use super::super::ws::{Owed, Socket, close_frame};
+use super::super::{Draw, Serve, rng};
+use super::Session;
+use super::fields::{Wrong, refused};
+use super::output::{TINY, allowed};
+use super::streams::Progress;
+use crate::http2::FRAME_SIZE;
+use crate::http2::frame::{self, Code, flag, kind};
+use crate::http2::hpack::encode_static;
+use crate::rng::Stream as Draws;
+use crate::units::{ConnId, Nanos, Span};
+use crate::websocket::{Agreed, CloseCode, RequestFields};
+
+/// What the head of a request says of a connection of WebSocket.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in super::super) struct SocketHead {
+    fields: RequestFields,
+    is_websocket: bool,
+    /// The first subprotocol that is offered.
+    offered: Option<Vec<u8>>,
+}
+
+impl SocketHead {
+    /// Take the next field.
+    pub(super) fn take(&mut self, name: &[u8], value: &[u8]) {
+        self.fields.field(name, value);
+        if name == b"sec-websocket-protocol" && self.offered.is_none() {
+            self.offered = value
+                .split(|&byte| byte == b',')
+                .map(<[u8]>::trim_ascii)
+                .next()
+                .map(<[u8]>::to_vec);
+        }
+    }
+
+    /// The value of `:protocol`.
+    pub(super) fn protocol(&mut self, value: &[u8]) {
+        self.is_websocket = value == b"websocket";
+    }
+
+    /// Check the complete head of a stream that goes on, if `has_body`.
+    pub(super) fn check(&self, has_body: bool) -> Result<(), Wrong> {
+        if !self.is_websocket {
+            return Err(refused(501, "protocol not known\n"));
+        }
+        if !has_body || self.fields.check_http2().is_err() {
+            return Err(refused(400, "not a handshake of WebSocket, version 13\n"));
+        }
+        Ok(())
+    }
+
+    /// The header block of the reply.
+    fn reply(&self, agreed: Option<Agreed>) -> Vec<u8> {
+        let mut block = Vec::new();
+        encode_static(&mut block, b":status", b"200");
+        encode_static(&mut block, b"server", b"prony");
+        if let Some(protocol) = &self.offered {
+            encode_static(&mut block, b"sec-websocket-protocol", protocol);
+        }
+        if let Some(agreed) = agreed {
+            encode_static(&mut block, b"sec-websocket-extensions", agreed.reply().as_bytes());
+        }
+        block
+    }
+}
+
+/// A connection of WebSocket on a stream.
+#[derive(Debug)]
+pub(in super::super) struct StreamSocket {
+    socket: Socket,
+    /// A delivery of a broadcast that is held back.
+    held: Held,
+    /// Received bytes that are the start of a frame.
+    stash: Vec<u8>,
+    /// The header block of the reply, until it is sent.
+    head: Option<Vec<u8>>,
+    /// What it sends, in order, and whether it is ready.
+    entries: VecDeque<(bool, Answer)>,
+    /// The number of the first of these.
+    first: u32,
+    /// The frame that is being sent, how much of it was sent, and how it is counted.
+    current: Option<(Vec<u8>, usize, Counted)>,
+    /// Whether what the client sends is read.
+    reads: bool,
+    /// Whether the client has ended its side.
+    pub(super) is_half_closed: bool,
+    /// Whether this side ends after all entries, and has ended.
+    ends: bool,
+    has_ended: bool,
+    /// Whether the client is not awaited after that.
+    interrupts: bool,
+}
+
+impl StreamSocket {
+    fn new(socket: Socket, head: Vec<u8>) -> Self {
+        Self {
+            socket,
+            held: None,
+            stash: Vec::new(),
+            head: Some(head),
+            entries: VecDeque::new(),
+            first: 0,
+            current: None,
+            reads: true,
+            is_half_closed: false,
+            ends: false,
+            has_ended: false,
+            interrupts: false,
+        }
+    }
+
+    /// Whether the head of the reply is not sent.
+    pub(super) fn owes_head(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// Whether there is something to send now.
+    pub(super) fn has_output(&self) -> bool {
+        let is_next_ready = self.entries.front().is_some_and(|entry| entry.0);
+        let ends = self.ends && !self.has_ended && self.entries.is_empty();
+        self.head.is_some() || self.current.is_some() || is_next_ready || ends
+    }
+
+    /// Whether a message waits for its service.
+    pub(super) fn is_in_service(&self) -> bool {
+        self.entries.iter().any(|entry| !entry.0)
+    }
+
+    /// Add what is sent after the rest, when it is ready. Returns its number.
+    fn push(&mut self, is_ready: bool, answer: Answer) -> u32 {
+        self.entries.push_back((is_ready, answer));
+        self.first.wrapping_add(self.entries.len() as u32 - 1)
+    }
+
+    /// The service of an entry is done.
+    pub(super) fn ready(&mut self, entry: u64) {
+        let place = ((entry >> 32) as u32).wrapping_sub(self.first);
+        if let Some(entry) = self.entries.get_mut(place as usize) {
+            entry.0 = true;
+        }
+    }
+
+    /// End this side, after this frame if there is one.
+    fn end(&mut self, frame: Option<Vec<u8>>) {
+        self.reads = false;
+        self.ends = true;
+        if let Some(held) = self.held.take() {
+            self.push(true, Answer::Bytes(held.1, Counted::Message));
+        }
+        if let Some(frame) = frame {
+            self.push(true, Answer::Bytes(frame, Counted::Nothing));
+        }
+    }
+}
+
+impl Serve {
+    /// Open a connection of WebSocket on a stream.
+    pub(super) fn open_socket(
+        &mut self,
+        session: &mut Session,
+        id: ConnId,
+        stream: u32,
+        head: &SocketHead,
+        now: Nanos,
+    ) {
+        let number = self.served.requests;
+        self.count_request(now);
+        self.served.h2_requests += 1;
+        let c = &mut self.conns[id.slot as usize];
+        c.outstanding += 1;
+        c.requests += 1;
+        self.leave_after(session, id);
+        let Some(open) = session.streams.get_mut(stream) else { return };
+        let draw = rng::keyed(self.seed, Draws::Serve, number, Draw::Rst as u64);
+        if self.behavior.rst.hits(draw) {
+            open.reply = Progress::Ready(Answer::StreamReset);
+            return session.queue(stream);
+        }
+        self.served.sockets += 1;
+        let agreed = head.fields.deflate().filter(|_| self.behavior.ws_compress);
+        let socket = StreamSocket::new(Socket::new(number, agreed), head.reply(agreed));
+        open.reply = Progress::Socket(Box::new(socket));
+        session.queue(stream);
+        self.start_pushes((id, stream), number, now);
+    }
+
+    /// Bytes of a connection of WebSocket.
+    pub(super) fn socket_data(
+        &mut self,
+        session: &mut Session,
+        id: ConnId,
+        stream: u32,
+        (bytes, ends): (&[u8], bool),
+        now: Nanos,
+    ) {
+        let Some(open) = session.streams.get_mut(stream) else { return };
+        let Progress::Socket(line) = &mut open.reply else { return };
+        if line.reads {
+            let mut stash = std::mem::take(&mut line.stash);
+            stash.extend_from_slice(bytes);
+            let used = self.read_line(line, (id, stream), &stash, now);
+            stash.drain(..used);
+            line.stash = stash;
+        }
+        line.is_half_closed |= ends;
+        if ends && line.reads {
+            // It has gone without a close frame.
+            line.end(None);
+        }
+        let (is_over, has_output) = (line.has_ended && ends, line.has_output());
+        if is_over {
+            session.streams.remove(stream);
+        } else if has_output {
+            session.queue(stream);
+        }
+    }
+
+    /// Read frames. Returns how many bytes were used.
+    fn read_line(
+        &mut self,
+        line: &mut StreamSocket,
+        (id, stream): (ConnId, u32),
+        data: &[u8],
+        now: Nanos,
+    ) -> usize {
+        let mut socket = std::mem::replace(&mut line.socket, Socket::new(0, None));
+        let (number, deflates) = (socket.number, socket.deflates);
+        let result = socket.read(data, |owed| {
+            let (answer, work) = match owed {
+                Owed::Message { k, opcode, message } => {
+                    let from = ((id, stream), number, deflates);
+                    let answer = self.answer_to_message(from, k, opcode, message);
+                    (answer, Some(self.service_time(number, k, now)))
+                }
+                Owed::Pong(pong) => (Some(Answer::Bytes(pong, Counted::Nothing)), None),
+                Owed::Close(frame) => {
+                    line.end(Some(frame));
+                    (None, None)
+                }
+            };
+            let Some(answer) = answer else { return };
+            let number = line.push(false, answer);
+            let entry = u64::from(number) << 32 | u64::from(stream);
+            let ticket = Ticket { id, entry };
+            let is_done = match work {
+                Some(work) => self.enter(ticket, work, now),
+                None => self.station.pass(now, ticket, Span::ZERO),
+            };
+            if is_done {
+                line.ready(entry);
+            }
+        });
+        line.socket = socket;
+        result.unwrap_or_else(|violation| {
+            self.served.violations += 1;
+            line.interrupts = true;
+            line.end(Some(close_frame(violation.close_code())));
+            data.len()
+        })
+    }
+}
+
+impl Session {
+    fn line(&mut self, stream: u32) -> Option<&mut StreamSocket> {
+        match &mut self.streams.get_mut(stream)?.reply {
+            Progress::Socket(line) if line.reads => Some(line),
+            _ => None,
+        }
+    }
+
+    /// The open connection of WebSocket on a stream.
+    pub(in super::super) fn socket(&mut self, stream: u32) -> Option<&mut Socket> {
+        self.line(stream).map(|line| &mut line.socket)
+    }
+
+    /// The delivery that is held back on a stream.
+    pub(in super::super) fn held(&mut self, stream: u32) -> Option<&mut Held> {
+        self.line(stream).map(|line| &mut line.held)
+    }
+
+    /// The streams of the open connections of WebSocket, in order, with their numbers, and whether
+    /// they compress messages.
+    pub(in super::super) fn receivers(&self) -> Vec<(u32, u64, bool)> {
+        let mut all: Vec<_> = self
+            .streams
+            .iter()
+            .filter_map(|stream| match &stream.reply {
+                Progress::Socket(line) if line.reads => {
+                    Some((stream.id, line.socket.number, line.socket.deflates))
+                }
+                _ => None,
+            })
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Send the frame of a message on a stream.
+    pub(in super::super) fn push_frame(&mut self, stream: u32, frame: Vec<u8>) {
+        if let Some(line) = self.line(stream) {
+            line.push(true, Answer::Bytes(frame, Counted::Message));
+            self.queue(stream);
+        }
+    }
+
+    /// Close all connections of WebSocket, as the server goes away.
+    pub(super) fn stop_sockets(&mut self) {
+        let (mut closed, mut over) = (Vec::new(), Vec::new());
+        for stream in self.streams.iter_mut() {
+            let Progress::Socket(line) = &mut stream.reply else { continue };
+            if line.reads {
+                line.end(Some(close_frame(CloseCode::GOING_AWAY)));
+            }
+            line.interrupts = true;
+            if line.has_ended { over.push(stream.id) } else { closed.push(stream.id) }
+        }
+        closed.into_iter().for_each(|stream| self.queue(stream));
+        for stream in over {
+            self.streams.remove(stream);
+            self.reset(stream, Code::NO_ERROR);
+        }
+    }
+
+    /// Write what is ready of a connection, as far as the windows allow.
+    pub(super) fn write_socket(
+        &mut self,
+        id: u32,
+        mut line: Box<StreamSocket>,
+        out: &mut Out,
+        now: Nanos,
+    ) {
+        if let Some(block) = line.head.take() {
+            frame::header_block(out.bytes(), id, 0, &block);
+            out.count(Counted::Reply(200));
+        }
+        let limit = out.bytes().len() + FRAME_SIZE as usize;
+        while self.next_frame(&mut line) {
+            if out.bytes().len() >= limit {
+                // The others have their turn.
+                self.keep_line(id, line);
+                return self.queue(id);
+            }
+            let Some(stream) = self.streams.get_mut(id) else { return };
+            let Some((bytes, at, counted)) = &mut line.current else { return };
+            let left = (bytes.len() - *at) as u64;
+            let n = allowed(stream, &mut self.send_window, &mut self.starved, left);
+            if n == 0 {
+                return self.keep_line(id, line);
+            }
+            self.dribbles |= n < left.min(TINY) && !self.calm.take(now);
+            let to = *at + n as usize;
+            line.has_ended = line.ends && n == left && line.entries.is_empty();
+            let flags = if line.has_ended { flag::END_STREAM } else { 0 };
+            frame::head(out.bytes(), n as usize, kind::DATA, flags, id);
+            out.bytes().extend_from_slice(&bytes[*at..to]);
+            *at = to;
+            if n == left {
+                out.count(*counted);
+                self.calm.reply();
+                line.current = None;
+            }
+        }
+        if line.ends && !line.has_ended && line.entries.is_empty() {
+            line.has_ended = true;
+            frame::head(out.bytes(), 0, kind::DATA, flag::END_STREAM, id);
+        }
+        match (line.has_ended, line.is_half_closed, line.interrupts) {
+            (true, true, _) => _ = self.streams.remove(id),
+            (true, false, true) => {
+                self.streams.remove(id);
+                self.interrupt(id, out.bytes());
+            }
+            _ => self.keep_line(id, line),
+        }
+    }
+
+    /// Whether there is a frame to send: the one that was started, or the next that is ready.
+    fn next_frame(&mut self, line: &mut StreamSocket) -> bool {
+        while line.current.is_none() && line.entries.front().is_some_and(|entry| entry.0) {
+            line.first = line.first.wrapping_add(1);
+            match line.entries.pop_front().map(|entry| entry.1) {
+                Some(Answer::Bytes(bytes, counted)) => line.current = Some((bytes, 0, counted)),
+                Some(Answer::Cast(cast)) => self.casts.push(*cast),
+                _ => {}
+            }
+        }
+        line.current.is_some()
+    }
+
+    fn keep_line(&mut self, id: u32, line: Box<StreamSocket>) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.reply = Progress::Socket(line);
+        }
+    }
+}
