@@ -278,6 +278,7 @@ impl Plan {
         self.check_messages()?;
         self.check_stream()?;
         self.check_websocket()?;
+        self.check_proxy()?;
         if self.requests_per_connection == Some(0) {
             return Err("a connection must carry at least 1 request".into());
         }

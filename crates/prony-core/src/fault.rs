@@ -16,6 +16,8 @@ pub enum Fault {
     ConnectUnreachable,
     /// The connection was reset while connecting.
     ConnectReset,
+    /// The proxy did not open a tunnel to the server; the tally of the proxy has the reasons.
+    NoTunnel,
     /// The TLS handshake failed; the TLS tally has the reasons.
     TlsHandshake,
     /// No complete reply within the request timeout, counted from the intended start.
@@ -143,7 +145,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 52;
+    pub const COUNT: usize = 53;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -151,6 +153,7 @@ impl Fault {
         Self::ConnectTimeout,
         Self::ConnectUnreachable,
         Self::ConnectReset,
+        Self::NoTunnel,
         Self::TlsHandshake,
         Self::RequestTimeout,
         Self::FlowTimeout,
@@ -207,6 +210,7 @@ impl Fault {
             Self::ConnectRefused
             | Self::ConnectUnreachable
             | Self::ConnectReset
+            | Self::NoTunnel
             | Self::TlsHandshake => FaultClass::Connect,
             Self::ConnectTimeout | Self::RequestTimeout | Self::FlowTimeout => FaultClass::Timeout,
             Self::Reset

@@ -397,7 +397,7 @@ impl<'a> Section<'a> {
         let t = &tally.times;
         // Times of some protocols only are shown if there were any.
         let is_rare = |name: &str| {
-            let is_of_streams = ["first_content", "reconnect"].contains(&name);
+            let is_of_streams = ["first_content", "reconnect", "tunnel"].contains(&name);
             name.ends_with("_wait") || name.contains("message") || is_of_streams
         };
         let is_shown = |name: &str, hist: &Hist| !is_rare(name) || !hist.is_empty();
@@ -418,6 +418,7 @@ impl<'a> Section<'a> {
             ("message_gap", &t.message_gap),
             ("reconnect", &t.reconnect),
             ("connect", &t.connect),
+            ("tunnel", &t.tunnel),
             ("handshake", &t.handshake),
             ("failed", &t.failed),
         ];

@@ -1,18 +1,20 @@
 //! Names and sentences for what the core counts: each error, each reason of a verdict with what to
 //! do about it, and the bottleneck.
 
+mod thresholds;
+
 use prony_core::fault::Fault;
 use prony_core::plan::{Plan, status_text};
-use prony_core::summary::confidence::{Goal, Interval, NoInterval};
+use prony_core::summary::confidence::{Goal, NoInterval};
 use prony_core::summary::{
-    Bottleneck, Change, Checked, Figure, Judgment, METER_ADDED, Outcome, Queued, Reason,
-    SelfTested, Summary, Verdict, Waiting,
+    Bottleneck, Change, Figure, Judgment, METER_ADDED, Queued, Reason, SelfTested, Summary,
+    Verdict, Waiting,
 };
 use prony_core::target::Endpoint;
-use prony_core::threshold::Unit;
 use prony_core::units::Span;
 
 use super::{hosts, units};
+pub use thresholds::{decided, outcome, threshold};
 
 /// The name of an error in every format.
 pub fn name(fault: Fault) -> &'static str {
@@ -21,6 +23,7 @@ pub fn name(fault: Fault) -> &'static str {
         Fault::ConnectTimeout => "connect-timeout",
         Fault::ConnectUnreachable => "connect-unreachable",
         Fault::ConnectReset => "connect-reset",
+        Fault::NoTunnel => "no-tunnel",
         Fault::TlsHandshake => "tls-handshake",
         Fault::RequestTimeout => "request-timeout",
         Fault::FlowTimeout => "flow-timeout",
@@ -79,6 +82,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::ConnectTimeout => "no connection within the connect timeout",
         Fault::ConnectUnreachable => "the network or the host could not be reached",
         Fault::ConnectReset => "the connection was reset while it was being opened",
+        Fault::NoTunnel => "the proxy opened no tunnel to the server",
         Fault::TlsHandshake => "the TLS handshake failed",
         Fault::RequestTimeout => "no complete reply within the timeout",
         Fault::FlowTimeout => "no window for the rest of the body within the timeout",
@@ -404,48 +408,6 @@ pub fn no_interval(why: NoInterval) -> String {
         ),
         NoInterval::RateChanges => "the target rate changes during the run".into(),
         NoInterval::NotRecorded => "not recorded by the version that measured it".into(),
-    }
-}
-
-/// The word for what a threshold came to.
-pub fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Met => "met",
-        Outcome::Missed => "missed",
-        Outcome::Undecided => "undecided",
-    }
-}
-
-/// A threshold, what it came to, and by which figure.
-pub fn decided(checked: &Checked) -> String {
-    let (word, figure) = (outcome(checked.outcome), threshold(checked));
-    format!("{word}: {} ({figure})", checked.threshold)
-}
-
-/// The figure of a threshold with its interval, or why it is not known.
-pub fn threshold(checked: &Checked) -> String {
-    let unit = checked.threshold.unit;
-    let shown = |value: f64| match unit {
-        Unit::Time => units::nanos(value),
-        Unit::Rate => units::rate(value),
-        Unit::ByteRate => format!("{}/s", units::bytes(value)),
-        Unit::Count => units::round((value * 100.0).round() / 100.0),
-        Unit::Share => units::percent(value),
-    };
-    match (checked.value, checked.interval, checked.no_interval) {
-        (Some(value), Some(Interval { lo, hi }), _) => {
-            format!("{}, 95 % CI {} to {}", shown(value), shown(lo), shown(hi))
-        }
-        // Without an interval, a percentile is missed only in this way.
-        (Some(value), None, Some(_)) if checked.outcome == Outcome::Missed => {
-            format!("{}, and not one time keeps to the limit", shown(value))
-        }
-        (None, _, Some(_)) if checked.outcome == Outcome::Missed => {
-            "not one time keeps to the limit".into()
-        }
-        (Some(value), None, Some(why)) => format!("{}, {}", shown(value), no_interval(why)),
-        (Some(value), None, None) => shown(value),
-        (None, _, why) => why.map_or_else(|| "no samples".into(), no_interval),
     }
 }
 

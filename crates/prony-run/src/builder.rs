@@ -5,8 +5,8 @@ use std::mem;
 
 use prony_core::plan::{
     CallSpec, Check, Checks, Data, Exchange, Expect, Follow, Group, Http2Spec, HttpVersion, Load,
-    Pick, Placement, Plan, RedirectServer, Redirects, Sessions, Shard, Stop, StreamPlan, Think,
-    TlsSpec,
+    Pick, Placement, Plan, ProxySpec, RedirectServer, Redirects, Sessions, Shard, Stop, StreamPlan,
+    Think, TlsSpec,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
@@ -44,6 +44,8 @@ pub struct Draft {
     pub targets: Targets,
     /// The address to connect to instead of the endpoints.
     pub instead: Option<Instead>,
+    /// The proxy that all connections go through.
+    pub proxy: Option<Box<ProxySpec>>,
     /// The server name for TLS, instead of the hosts.
     pub server_name: Option<String>,
     /// The TLS options.
@@ -154,6 +156,7 @@ impl Draft {
             http,
             thresholds: self.thresholds,
             tls: self.tls,
+            proxy: self.proxy,
             seed: self.seed.unwrap_or(around.seed),
             shard: self.shard.unwrap_or(plan.shard),
             ..plan

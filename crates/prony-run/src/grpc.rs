@@ -361,6 +361,7 @@ mod schema {
         let load = Load::Closed { connections: 1, think: Think::None };
         let stop = Stop { requests: Some(1), ..Stop::default() };
         let mut one = Plan::new(plan.endpoints.clone(), vec![call], load, stop);
+        one.proxy.clone_from(&plan.proxy);
         one.http = plan.http;
         one.http2.clone_from(&plan.http2);
         one.tls.clone_from(&plan.tls);

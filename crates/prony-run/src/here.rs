@@ -10,6 +10,10 @@ use prony_core::target::Endpoint;
 /// The first endpoint with an address of this machine. `addresses` are the resolved addresses of
 /// the endpoints.
 pub(crate) fn target(plan: &Plan, addresses: &[Vec<String>]) -> Option<LocalTarget> {
+    // The addresses are those of the proxy.
+    if plan.proxy.is_some() {
+        return None;
+    }
     let mut endpoints = plan.endpoints.iter().zip(addresses);
     let address = endpoints.find_map(|(endpoint, addresses)| {
         socket(endpoint).or_else(|| {

@@ -268,6 +268,10 @@ pub fn check_thresholds(plan: &Plan) -> Result<(), Error> {
         if matches!(threshold.figure, Figure::Time(Timed::Handshake, _)) && !is_secured {
             return refused("there are no TLS handshakes without https://");
         }
+        let has_tunnels = (0..plan.endpoints.len() as u32).any(|e| plan.tunnel_to(e).is_some());
+        if matches!(threshold.figure, Figure::Time(Timed::Tunnel, _)) && !has_tunnels {
+            return refused("there are no tunnels without a proxy");
+        }
     }
     Ok(())
 }

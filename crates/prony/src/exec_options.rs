@@ -1,7 +1,9 @@
 //! The execution options of prony-io, from the command line.
 
+use prony_core::plan::Plan;
 use prony_io::{DriverChoice, Family, Options};
 use prony_run::environment::Environment;
+use prony_run::error::Error;
 
 use crate::cli::Driver;
 use crate::cli::exec_options::ExecArgs;
@@ -53,4 +55,20 @@ pub(crate) fn environment(exec: &ExecArgs, unix_socket: bool) -> Environment {
         Some(seed) => Environment::simulated(seed),
         None => Environment::of_machine(threads, &exec.source, unix_socket),
     }
+}
+
+/// Refuses a plan that cannot be simulated.
+pub(crate) fn check_simulable(plan: &Plan, exec: &ExecArgs) -> Result<(), Error> {
+    if exec.simulate.is_none() {
+        return Ok(());
+    }
+    if plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
+        let why = "simulated servers do not support TLS; use http://";
+        return Err(Error::Conflict("--simulate", "an https:// URL", why));
+    }
+    if plan.proxy.is_some() {
+        let why = "the simulated world has no proxy; leave it out";
+        return Err(Error::Conflict("--simulate", "--proxy", why));
+    }
+    Ok(())
 }

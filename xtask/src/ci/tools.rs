@@ -8,11 +8,12 @@ use crate::shell::{is_root, program, run, which};
 /// A program and its Debian package.
 type Tool = (&'static str, &'static str);
 
-const TOOLS: [Tool; 12] = [
+const TOOLS: [Tool; 13] = [
     ("nginx", "nginx"),
     ("haproxy", "haproxy"),
     ("ab", "apache2-utils"),
     ("wrk", "wrk"),
+    ("tinyproxy", "tinyproxy-bin"),
     ("curl", "curl"),
     ("h2load", "nghttp2-client"),
     ("httperf", "httperf"),

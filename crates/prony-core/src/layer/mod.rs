@@ -8,6 +8,7 @@ mod identity;
 mod reason;
 mod tickets;
 mod tls;
+mod tunnel;
 
 pub use context::{ContextError, TlsContext, check_certificates, check_key};
 pub use identity::Identity;
@@ -15,6 +16,7 @@ pub use reason::TlsError;
 pub use rustls::client::ClientConfig;
 pub use rustls::{KeyLog, KeyLogFile};
 pub use tls::{Handshake, Secured, ServerTls, Side, Tls};
+pub use tunnel::{NoTunnel, Tunnel};
 
 /// The layer of a connection.
 #[derive(Debug, Default)]
@@ -24,6 +26,8 @@ pub enum Layer {
     Plain,
     /// TLS.
     Tls(Box<Tls>),
+    /// A tunnel through a proxy, which is not open yet. Once it is, there is another layer.
+    Tunnel(Box<Tunnel>),
 }
 
 impl Layer {
@@ -31,7 +35,7 @@ impl Layer {
     #[inline]
     pub fn tls(&mut self) -> Option<&mut Tls> {
         match self {
-            Self::Plain => None,
+            Self::Plain | Self::Tunnel(_) => None,
             Self::Tls(tls) => Some(tls),
         }
     }
@@ -42,6 +46,7 @@ impl Layer {
         match self {
             Self::Plain => false,
             Self::Tls(tls) => tls.wants_send(),
+            Self::Tunnel(tunnel) => tunnel.wants_send(),
         }
     }
 }

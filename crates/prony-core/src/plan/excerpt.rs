@@ -91,6 +91,9 @@ impl Plan {
         if let Some(key) = plan.tls.as_mut().and_then(|tls| tls.key.as_mut()) {
             *key = Secret::hidden();
         }
+        if let Some(authorization) = plan.proxy.as_mut().and_then(|p| p.authorization.as_mut()) {
+            *authorization = Secret::hidden();
+        }
         plan
     }
 }

@@ -12,6 +12,7 @@ mod grpc;
 mod http2;
 mod messages;
 mod parse;
+mod proxy;
 mod session;
 mod shard;
 mod shared;
@@ -48,6 +49,7 @@ pub use grpc::{GrpcCall, MessagePart, ScalarKind, Wire};
 pub use http2::Http2Spec;
 pub use messages::{MessageArrivals, MessagePlan, MessageReply};
 pub use parse::status_text;
+pub use proxy::ProxySpec;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
 pub use stream::{StreamFormat, StreamPlan};
@@ -145,6 +147,9 @@ pub struct Plan {
     /// TLS options of the connections to [`Endpoint::Tls`]; `None`: the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsSpec>>,
+    /// The proxy that all connections go through; `None`: they go to the servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Box<ProxySpec>>,
     /// The seed of every random draw.
     pub seed: u64,
     /// The share of the whole plan that this plan is.
@@ -514,6 +519,7 @@ impl Plan {
             stream: None,
             websocket: None,
             tls: None,
+            proxy: None,
             seed: 1,
             shard: Shard::WHOLE,
         }

@@ -11,6 +11,7 @@ use super::in_streams::StreamMessages;
 use super::messages::Messages;
 use super::phases::Phases;
 use super::pings::Pings;
+use super::proxy::ProxyTally;
 use super::redirects::RedirectTally;
 use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
@@ -70,6 +71,7 @@ impl Tally {
             stream_series: optional(StreamSeries::merge),
             connections: Connections::merge,
             tls: optional(TlsTally::merge),
+            proxy: optional(ProxyTally::merge),
             http2: optional(StreamCounts::merge),
             messages: optional(Messages::merge),
             stream_messages: optional(StreamMessages::merge),
@@ -108,6 +110,7 @@ impl Times {
             message_gap: Hist::merge,
             reconnect: Hist::merge,
             connect: Hist::merge,
+            tunnel: Hist::merge,
             handshake: Hist::merge,
             failed: Hist::merge,
         });

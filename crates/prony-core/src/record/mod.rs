@@ -8,6 +8,7 @@ mod checks;
 mod clients;
 mod connections;
 mod drain;
+mod empty;
 mod finish;
 mod groups;
 pub mod hist;
@@ -20,6 +21,7 @@ mod meter;
 mod over_time;
 mod phases;
 mod pings;
+mod proxy;
 mod redirects;
 mod section;
 pub mod series;
@@ -53,6 +55,7 @@ pub use meter::ResponseLowerBound;
 pub use over_time::{StreamSeries, StreamTime};
 pub use phases::{KernelTimes, MissingTime, Phases};
 pub use pings::Pings;
+pub use proxy::ProxyTally;
 pub use redirects::RedirectTally;
 use section::Section;
 use series::Series;
@@ -112,6 +115,9 @@ pub struct Times {
     pub reconnect: Hist,
     /// From the start of a connect to the open connection; every connection that opened.
     pub connect: Hist,
+    /// From the open connection to the proxy to the open tunnel; every tunnel that opened.
+    #[serde(default, skip_serializing_if = "Hist::is_empty")]
+    pub tunnel: Hist,
     /// From the open TCP connection to the end of the TLS handshake; every completed handshake.
     #[serde(default)]
     pub handshake: Hist,
@@ -214,6 +220,9 @@ pub struct Tally {
     /// Statistics of TLS handshakes, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<TlsTally>>,
+    /// Tunnels through a proxy, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Box<ProxyTally>>,
     /// Events and sizes of heads of connections with HTTP/2, if the plan wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http2: Option<Box<StreamCounts>>,
@@ -293,62 +302,6 @@ pub struct Recorder {
 }
 
 impl Tally {
-    /// An empty tally that starts at `start`.
-    pub fn new(start: Nanos) -> Self {
-        Self {
-            started: 0,
-            sent: 0,
-            sent_late: 0,
-            overdue: 0,
-            replies: 0,
-            replies_in_drain: 0,
-            failed: 0,
-            unfinished: 0,
-            retries: 0,
-            faults: [0; Fault::COUNT],
-            stray: [0; Fault::COUNT],
-            statuses: BTreeMap::new(),
-            interim: 0,
-            connects: 0,
-            connected: 0,
-            bytes_sent: 0,
-            bytes_received: 0,
-            bytes_head: 0,
-            bytes_framing: 0,
-            bytes_footer: 0,
-            bytes_body: 0,
-            bytes_in_drain: 0,
-            in_flight_max: 0,
-            time_in_drain: Span::ZERO,
-            time_unfinished: Span::ZERO,
-            time_assumed: Span::ZERO,
-            time_in_flight: None,
-            start,
-            end: start,
-            times: Times::default(),
-            series: Series::new(start),
-            service_series: None,
-            stream_series: None,
-            connections: Connections::default(),
-            tls: None,
-            http2: None,
-            messages: None,
-            stream_messages: None,
-            broadcast: None,
-            pings: None,
-            tokens: None,
-            without_meter: None,
-            phases: None,
-            sessions: None,
-            names: Vec::new(),
-            checks: Vec::new(),
-            groups: Vec::new(),
-            redirects: None,
-            kept: Vec::new(),
-            clients: Vec::new(),
-        }
-    }
-
     /// Lost requests, see [`Fault::is_lost`].
     pub fn lost(&self) -> u64 {
         Fault::ALL.into_iter().filter(|f| f.is_lost()).map(|f| self.fault(f)).sum()

@@ -54,6 +54,8 @@ pub enum Timed {
     ChunkGap,
     /// From the start of a connect to the open connection.
     Connect,
+    /// From the open connection to the proxy to the open tunnel.
+    Tunnel,
     /// From the open connection to the end of the TLS handshake.
     Handshake,
     /// From the intended start to a failure that is no timeout.
@@ -195,7 +197,7 @@ pub enum Unit {
     Share,
 }
 
-const TIMED: [(&str, Timed); 27] = [
+const TIMED: [(&str, Timed); 28] = [
     ("response", Timed::Response),
     ("service", Timed::Service),
     ("first-byte", Timed::FirstByte),
@@ -219,6 +221,7 @@ const TIMED: [(&str, Timed); 27] = [
     ("itl", Timed::Itl),
     ("chunk-gap", Timed::ChunkGap),
     ("connect", Timed::Connect),
+    ("tunnel", Timed::Tunnel),
     ("handshake", Timed::Handshake),
     ("failed", Timed::Failed),
     ("session", Timed::Session),

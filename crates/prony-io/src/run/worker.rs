@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use prony_core::engine::Engine;
 use prony_core::feed::Feed;
 use prony_core::layer::TlsContext;
-use prony_core::plan::{Load, Plan, Think};
+use prony_core::plan::{Load, Plan, ProxySpec, Think};
 use prony_core::proto;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
@@ -227,8 +227,11 @@ impl Setup {
             unix_socket: options.unix_socket.as_ref(),
             sources: &options.sources,
         };
+        // The proxy alone knows the addresses of the servers behind it.
+        let proxy = plan.proxy.as_deref().map(ProxySpec::endpoint);
+        let reached = plan.endpoints.iter().map(|endpoint| proxy.as_ref().unwrap_or(endpoint));
         let endpoints: Vec<Vec<Remote>> =
-            plan.endpoints.iter().map(|e| resolver.resolve(e)).collect::<Result<_, _>>()?;
+            reached.map(|endpoint| resolver.resolve(endpoint)).collect::<Result<_, _>>()?;
         resolve::check_sources(&options.sources)?;
         let userspace = options.sockets.userspace.filter(|_| plan.endpoints.iter().any(is_sctp));
         match &userspace {

@@ -235,6 +235,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("reconnects", in_streams::reconnects(t)),
         ("broadcast", websocket::broadcast(t)),
         ("pings", websocket::answers(t)),
+        ("proxy", proxy(summary)),
         ("handshakes", handshakes),
     ];
     facts.into_iter().chain(tokens::facts(summary)).collect()
@@ -273,6 +274,14 @@ fn data(t: &Tally) -> Vec<String> {
         parts.push(format!("{} sent", units::bytes(t.bytes_sent as f64)));
     }
     parts
+}
+
+/// The proxy, and the tunnels that it opened. Those that it did not are listed with the errors.
+fn proxy(summary: &Summary) -> Vec<String> {
+    let Some(proxy) = summary.plan.proxy.as_deref() else { return Vec::new() };
+    let opened = summary.main.proxy.as_deref().map_or(0, |tunnels| tunnels.opened);
+    let tunnels = (opened > 0).then(|| units::counted(opened, "tunnel", "tunnels"));
+    [proxy.address()].into_iter().chain(tunnels).collect()
 }
 
 /// The completed TLS handshakes. Failed ones are listed with the errors.
@@ -424,18 +433,24 @@ fn errors(page: &mut Page, summary: &Summary, detail: Detail) {
     reasons(page, t, detail);
 }
 
-/// Why TLS handshakes failed.
+/// Why tunnels did not open, and why TLS handshakes failed.
 fn reasons(page: &mut Page, t: &Tally, detail: Detail) {
-    let Some(tls) = t.tls.as_deref().filter(|_| detail.airy) else { return };
-    let mut reasons: Vec<_> = tls.reasons.iter().collect();
-    reasons.sort_by_key(|&(reason, &n)| (std::cmp::Reverse(n), reason));
-    let rest = reasons.split_off(reasons.len().min(detail.errors));
-    for (reason, &n) in reasons {
-        page.inked("", &format!("TLS: {reason} ({})", units::count(n)), Ink::Warning);
+    if !detail.airy {
+        return;
     }
-    if !rest.is_empty() {
-        let more = units::counted(rest.len() as u64, "more reason", "more reasons");
-        page.inked("", &format!("TLS: {more} in the JSON report (--json)"), Ink::Warning);
+    let of_proxy = t.proxy.as_deref().map(|proxy| ("proxy", &proxy.reasons));
+    let of_tls = t.tls.as_deref().map(|tls| ("TLS", &tls.reasons));
+    for (what, reasons) in of_proxy.into_iter().chain(of_tls) {
+        let mut reasons: Vec<_> = reasons.iter().collect();
+        reasons.sort_by_key(|&(reason, &n)| (std::cmp::Reverse(n), reason));
+        let rest = reasons.split_off(reasons.len().min(detail.errors));
+        for (reason, &n) in reasons {
+            page.inked("", &format!("{what}: {reason} ({})", units::count(n)), Ink::Warning);
+        }
+        if !rest.is_empty() {
+            let more = units::counted(rest.len() as u64, "more reason", "more reasons");
+            page.inked("", &format!("{what}: {more} in the JSON report (--json)"), Ink::Warning);
+        }
     }
 }
 

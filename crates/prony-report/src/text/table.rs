@@ -91,7 +91,7 @@ pub(super) const CORRELATED: &str = "no interval: latencies close in time are co
                                      has too few independent samples; run longer";
 
 /// All kinds of times with their names, in the order of the table.
-pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 18] {
+pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 19] {
     [
         ("response", &times.response),
         ("service", &times.service),
@@ -108,6 +108,7 @@ pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 18] {
         ("message gap", &times.message_gap),
         ("reconnect", &times.reconnect),
         ("connect", &times.connect),
+        ("tunnel", &times.tunnel),
         ("handshake", &times.handshake),
         ("send lag", &times.lag),
         ("failed", &times.failed),

@@ -20,7 +20,7 @@ use super::grpc;
 use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
-use super::{http2, stream, websocket};
+use super::{http2, proxy, stream, websocket};
 
 /// Writes the plan as a plan file, with `notes` (full sentences) as comments at the top. Execution
 /// options such as threads and driver are not part of a plan.
@@ -41,6 +41,9 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     dynamic::data(&plan.data, &mut out);
     if let Some(spec) = &plan.tls {
         tls::explain(spec, &mut out);
+    }
+    if let Some(spec) = &plan.proxy {
+        proxy::explain(spec, &mut out);
     }
     if plan.http.is_http2() {
         http2::explain(plan, &mut out);

@@ -12,6 +12,7 @@ pub mod fuzzing;
 mod grpc;
 mod http2;
 mod load;
+mod proxy;
 mod reader;
 mod request;
 mod session;
@@ -40,13 +41,14 @@ pub use explain::explain;
 pub use request::Common;
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 37] = [
+const OF_PLANS: [&str; 38] = [
     "url",
     "endpoints",
     "host",
     "bare",
     "unix-socket",
     "connect-to",
+    "proxy",
     "users",
     "connections",
     "think",
@@ -295,7 +297,7 @@ impl<'a> Requests<'a> {
         draft.seed = self.seed(top);
         draft.shard = self.shard(top);
         draft.thresholds = self.thresholds(top);
-        draft.instead = self.redirect(top);
+        (draft.instead, draft.proxy) = (self.redirect(top), self.proxy(top));
         self.tls(top, &mut draft);
         let grpc = self.grpc(top, &mut draft);
         self.http2(top, &mut draft);

@@ -24,6 +24,7 @@ mod merged;
 mod messages;
 mod meter_added;
 mod plans;
+mod proxy;
 mod rate_changes;
 mod reconnects;
 mod redirects;

@@ -8,8 +8,8 @@ use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
     Broadcast, CheckTally, ClientTally, Connections, Finished, GroupTally, KindTally, Messages,
-    NameTally, Phases, Pings, Reconnects, RedirectTally, SessionTally, StepTally, StreamBodies,
-    StreamMessages, StreamSizes, Tally, Times, TlsTally, TokenTally,
+    NameTally, Phases, Pings, ProxyTally, Reconnects, RedirectTally, SessionTally, StepTally,
+    StreamBodies, StreamMessages, StreamSizes, Tally, Times, TlsTally, TokenTally,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, Share};
@@ -70,18 +70,21 @@ fn note(seen: &mut Seen, t: &Tally) {
         faults, stray, statuses, interim, connects, connected, bytes_sent, bytes_received,
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
-        service_series, stream_series, connections, tls, http2, messages, stream_messages,
+        service_series, stream_series, connections, tls, proxy, http2, messages, stream_messages,
         broadcast, pings, tokens, without_meter, phases, sessions, names, checks, groups,
         redirects, kept, clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
         message_service, message_lag, first_message, first_content, message_gap, reconnect, connect,
-        handshake, failed,
+        tunnel, handshake, failed,
     });
     note!(seen, Connections, &t.connections, { lifetimes, faults, open_max, opening_max });
     if let Some(tls) = t.tls.as_deref() {
         note!(seen, TlsTally, tls, { full, resumed, kinds, reasons, first });
+    }
+    if let Some(proxy) = t.proxy.as_deref() {
+        note!(seen, ProxyTally, proxy, { opened, reasons });
     }
     if let Some(http2) = t.http2.as_deref() {
         note!(seen, StreamCounts, http2, {
@@ -248,9 +251,18 @@ fn bodies(seen: &mut Seen) {
     }
 }
 
+/// Runs through a proxy.
+fn tunnels(seen: &mut Seen) {
+    for outcome in crate::proxy::outcomes() {
+        note_all(&outcome, seen);
+        assert_merges(&outcome);
+    }
+}
+
 /// Runs over HTTP/2.
 fn streams(seen: &mut Seen) {
     messages(seen);
+    tunnels(seen);
     broadcasts(seen);
     bodies(seen);
     for seed in 0..40 {

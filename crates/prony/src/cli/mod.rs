@@ -12,6 +12,7 @@ pub mod llm;
 pub mod merge;
 pub mod output;
 pub mod plan;
+pub mod proxy;
 pub mod raw;
 pub mod ray_job;
 pub mod record;
@@ -58,6 +59,7 @@ use import::ImportArgs;
 use llm::LlmArgs;
 use merge::MergeArgs;
 use output::{OutputArgs, ReportArgs};
+use proxy::ProxyArgs;
 use raw::RawArgs;
 use ray_job::RayJobArgs;
 use record::RecordArgs;
@@ -452,6 +454,9 @@ pub struct LoadArgs {
         conflicts_with_all = ["source", "ipv4", "ipv6"],
     )]
     pub unix_socket: Option<String>,
+    /// The options of a proxy.
+    #[command(flatten)]
+    pub proxy: ProxyArgs,
     /// Maximum time for a request
     ///
     /// Measured from the intended start. A request that times out counts as an error, and enters

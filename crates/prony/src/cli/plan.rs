@@ -22,7 +22,7 @@ use crate::users::Users;
 
 /// The plan of the options; reads the files that they name.
 pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
-    let args = &LoadArgs { user: user(args.user.as_ref())?, ..args.clone() };
+    let args = &LoadArgs { user: values::user_of("--user", args.user.as_ref())?, ..args.clone() };
     let headers = headers(&args.header)?;
     let version = args.grpc.version(args.grpc.is_asked(&args.urls), args.http2.version(args.http));
     check_conflicts(args, &headers, version)?;
@@ -39,6 +39,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     let draft = Draft {
         targets,
         instead,
+        proxy: args.proxy.spec(is_tunneled(args, version))?,
         server_name: args.tls.sni.clone(),
         pick: Some(args.pick),
         load,
@@ -244,6 +245,11 @@ fn instead(args: &LoadArgs) -> Result<Option<Instead>, Error> {
     Ok(args.unix_socket.clone().map(Instead::Unix).or(to))
 }
 
+/// Whether everything goes through tunnels: not requests of HTTP/1.1 to the server.
+fn is_tunneled(args: &LoadArgs, version: HttpVersion) -> bool {
+    version.is_http2() || WebSocketArgs::is_asked(&args.urls)
+}
+
 fn load(args: &LoadArgs) -> Result<LoadDraft, Error> {
     let arrivals = args.arrivals.as_ref().map(|arrivals| match arrivals {
         ArrivalsArg::Process(process) => Ok(process.clone()),
@@ -388,20 +394,6 @@ fn call(
         body,
         ..CallSpec::default()
     }
-}
-
-/// Name and password of `--user`, read from the file if it names one.
-fn user(given: Option<&Secret>) -> Result<Option<Secret>, Error> {
-    let Some(file) = given.and_then(|user| user.expose().strip_prefix('@')) else {
-        return Ok(given.cloned());
-    };
-    let text = read_text("--user", Path::new(file))?;
-    let line = text.strip_suffix('\n').map_or(&text[..], |t| t.strip_suffix('\r').unwrap_or(t));
-    values::name_and_password(line).map(Some).map_err(|why| Error::Value {
-        what: "--user",
-        value: format!("@{file}"),
-        why,
-    })
 }
 
 /// The headers of the options, including those in files.

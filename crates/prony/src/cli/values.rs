@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use prony_core::http2;
 use prony_core::plan::{HttpVersion, Pick, Secret};
@@ -11,6 +11,8 @@ use prony_core::summary::confidence::Goal;
 use prony_core::threshold::Threshold;
 use prony_core::units::{self, Span};
 use prony_io::Precision;
+use prony_run::error::Error;
+use prony_run::files::read_text;
 use prony_run::values::at_most;
 pub(super) use prony_run::values::{
     Statuses, arrivals, connections, count, header, message_arrivals, message_rate, method, number,
@@ -179,6 +181,20 @@ pub(crate) fn name_and_password(text: &str) -> Result<Secret, String> {
         return Err("has no password; write NAME:PASS (NAME: for an empty password)".into());
     }
     Ok(text.into())
+}
+
+/// Name and password of this option, read from the file if it names one.
+pub(super) fn user_of(what: &'static str, given: Option<&Secret>) -> Result<Option<Secret>, Error> {
+    let Some(file) = given.and_then(|user| user.expose().strip_prefix('@')) else {
+        return Ok(given.cloned());
+    };
+    let text = read_text(what, Path::new(file))?;
+    let line = text.strip_suffix('\n').map_or(&text[..], |t| t.strip_suffix('\r').unwrap_or(t));
+    name_and_password(line).map(Some).map_err(|why| Error::Value {
+        what,
+        value: format!("@{file}"),
+        why,
+    })
 }
 
 pub(crate) fn address(text: &str) -> Result<IpAddr, String> {

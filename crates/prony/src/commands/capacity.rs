@@ -26,7 +26,7 @@ use crate::cli::capacity::CapacityArgs;
 use crate::cli::plan;
 use crate::cli::shown::command_line;
 use crate::embedding::{Event, Found};
-use crate::exec_options::{environment_of, options};
+use crate::exec_options::{check_simulable, environment_of, options};
 use crate::progress::Steps;
 
 /// Searches for the capacity, and reports it.
@@ -45,10 +45,7 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
     plan.thresholds.clone_from(thresholds);
     let plan = run::with_names(plan);
     run::check_thresholds(&plan)?;
-    if load.exec.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
-        let why = "simulated servers do not support TLS; use http://";
-        return Err(Error::Conflict("--simulate", "an https:// URL", why));
-    }
+    check_simulable(&plan, &load.exec)?;
     let formats = [Format::Html, Format::Svg, Format::Png, Format::Json];
     let why = "a capacity can be written as .html, .svg, .png or .json";
     let outputs = Outputs::prepare_only(&load.output.to.output, &formats, why)?;

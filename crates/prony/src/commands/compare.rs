@@ -34,7 +34,7 @@ use crate::cli::compare::CompareArgs;
 use crate::cli::plan;
 use crate::cli::shown::command_line;
 use crate::embedding::{Event, Found};
-use crate::exec_options::{environment_of, options};
+use crate::exec_options::{check_simulable, environment_of, options};
 
 /// The duration of a block, if nothing else ends it.
 const BLOCK: Span = Span::from_secs(3);
@@ -335,10 +335,7 @@ fn target(
     } else {
         plan_of_url(&args.load, filled, around)?
     };
-    if args.load.exec.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
-        let why = "simulated servers do not support TLS; use http://";
-        return Err(Error::Conflict("--simulate", "an https:// URL", why));
-    }
+    check_simulable(&plan, &args.load.exec)?;
     let start = command.map(|command| Start { command, placeholder });
     Ok(Target { name: shown_url(name), plan: run::with_names(plan), notes, start, pid })
 }

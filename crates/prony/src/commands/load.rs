@@ -37,7 +37,7 @@ use crate::cli::replay::ReplayArgs;
 use crate::cli::shard::ShardArgs;
 use crate::cli::shown::recorded;
 use crate::embedding::Event;
-use crate::exec_options::{environment_of, options};
+use crate::exec_options::{check_simulable, environment_of, options};
 use crate::progress::{self, Progress, ProgressMode};
 use crate::selftest;
 
@@ -154,10 +154,7 @@ pub(super) fn carry_out(
 
 /// Refuses what a simulated run cannot do.
 fn check_simulated(plan: &Plan, exec: &ExecArgs, output: &OutputArgs) -> Result<(), Error> {
-    if exec.simulate.is_some() && plan.endpoints.iter().any(|e| e.tls_name().is_some()) {
-        let why = "simulated servers do not support TLS; use http://";
-        return Err(Error::Conflict("--simulate", "an https:// URL", why));
-    }
+    check_simulable(plan, exec)?;
     if exec.simulate.is_some() && output.tui {
         let why = "a simulated run has no live view";
         return Err(Error::Conflict("--tui", "--simulate", why));

@@ -39,6 +39,7 @@ mod limited;
 mod llm;
 mod pictures;
 mod plans;
+mod proxy;
 mod raw;
 mod record;
 mod redirects;

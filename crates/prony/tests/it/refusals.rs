@@ -62,6 +62,13 @@ fn rejects_invalid_options() {
         &["--driver", "dpdk", url],
         &["--format", "xml", url],
         &["--source", "here", url],
+        &["-x", "socks5://127.0.0.1:1", url],
+        &["-x", "name:secret@127.0.0.1:0", url],
+        &["-x", "127.0.0.1:1", "--connect-to", "127.0.0.1:2", url],
+        &["-U", "name:pass", url],
+        &["--proxytunnel", url],
+        &["-x", "127.0.0.1:1", "--simulate", "1", url],
+        &["-x", "127.0.0.1:1", "--threshold", "tunnel.p99 < 1s", url],
     ];
     refused(lines, &[], expect_file!["refusals/options.txt"]);
 }

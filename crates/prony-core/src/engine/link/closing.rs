@@ -68,7 +68,7 @@ impl<P: Carrier> Engine<P> {
         let Some(tail) = &conn.tail else { return Some(&[]) };
         match conn.layer {
             _ if !P::MULTIPLEXES => None,
-            Layer::Plain => {
+            Layer::Plain | Layer::Tunnel(_) => {
                 let taken = tail.taken.saturating_sub(tail.unit);
                 let end = tail.unit + self.carrier.boundary(tail.bytes.get(tail.unit..)?, taken);
                 tail.bytes.get(tail.taken..end)

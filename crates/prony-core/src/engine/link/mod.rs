@@ -19,6 +19,7 @@ mod tests;
 mod timeout;
 mod tls;
 mod trail;
+mod tunnel;
 
 use std::collections::VecDeque;
 
@@ -43,6 +44,8 @@ enum State {
     /// The slot is free.
     Free,
     Connecting,
+    /// Open, but the tunnel through the proxy is not.
+    Tunnelling,
     /// Open, but its TLS handshake is not complete.
     Securing,
     /// Open, with TLS if the plan wants it, but the carrier's opening exchange is not complete.

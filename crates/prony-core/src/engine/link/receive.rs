@@ -16,10 +16,18 @@ impl<P: Carrier> Engine<P> {
         debug_assert_eq!(conn.state, State::Connecting);
         conn.opened = now;
         self.recorder.connected(now, now.since(conn.connect_began));
-        if self.is_secured(id.slot) {
-            self.secure(id.slot, now);
+        if self.plan.proxy.is_some() && self.begin_tunnel(id.slot) {
+            return;
+        }
+        self.reached(id.slot, now);
+    }
+
+    /// The connection to the server is open, directly or through a tunnel.
+    pub(super) fn reached(&mut self, slot: u32, now: Nanos) {
+        if self.is_secured(slot) {
+            self.secure(slot, now);
         } else {
-            self.opened(id.slot, now);
+            self.opened(slot, now);
         }
     }
 
@@ -29,6 +37,7 @@ impl<P: Carrier> Engine<P> {
         match self.links[id.slot].layer {
             Layer::Plain => self.take_in(id.slot, data, now),
             Layer::Tls(_) => self.received_records(id, data, now),
+            Layer::Tunnel(_) => self.received_from_proxy(id, data, now),
         }
     }
 
@@ -39,6 +48,7 @@ impl<P: Carrier> Engine<P> {
             _ if matches!(self.links[slot].layer, Layer::Tls(_)) => {
                 self.end_without_close_notify(slot, why)
             }
+            (why, State::Tunnelling) => Some(self.tunnel_ended(slot, why)),
             (Some(Fault::Reset), State::Connecting) => Some(Fault::ConnectReset),
             (Some(fault), _) => Some(fault),
             (None, _) => self.ended(slot, now),

@@ -132,11 +132,11 @@ impl<P: Carrier> Engine<P> {
     /// Send the layer's own output: handshakes, alerts. Returns whether the kernel has accepted all
     /// of it.
     fn send_own(&mut self, slot: u32, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
-        let Layer::Tls(tls) = &mut self.links[slot].layer else { return true };
-        if !tls.wants_send() {
-            return true;
-        }
-        let (taken, all) = tls.flush(send);
+        let (taken, all) = match &mut self.links[slot].layer {
+            Layer::Tls(tls) if tls.wants_send() => tls.flush(send),
+            Layer::Tunnel(tunnel) if tunnel.wants_send() => tunnel.flush(send),
+            _ => return true,
+        };
         self.recorder.bytes_sent(now, taken as u64);
         if let Some(trails) = &mut self.trails {
             trails.wrote(slot, taken);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{NOBODY, State};
 use crate::engine::Engine;
 use crate::fault::Fault;
-use crate::layer::{ClientConfig, Layer, Tls, TlsContext, TlsError};
+use crate::layer::{ClientConfig, Layer, NoTunnel, Tls, TlsContext, TlsError};
 use crate::machine::CloseHow;
 use crate::proto::{Carrier, Out};
 use crate::record::Secured;
@@ -186,11 +186,18 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The connect timeout has passed. During the handshake, this counts as a failed handshake.
-    pub(in crate::engine) fn not_secured_in_time(&mut self, slot: u32) {
+    /// The connect timeout has passed. During the handshake, this counts as a failed handshake, and
+    /// before the tunnel is open, as one that was not opened.
+    pub(in crate::engine) fn not_opened_in_time(&mut self, slot: u32) {
         let conn = &self.links[slot];
-        if conn.state == State::Securing {
-            self.recorder.not_secured(conn.connect_began, TlsError::timed_out().as_str());
+        match conn.state {
+            State::Securing => {
+                self.recorder.not_secured(conn.connect_began, TlsError::timed_out().as_str());
+            }
+            State::Tunnelling => {
+                self.recorder.no_tunnel(conn.connect_began, NoTunnel::TimedOut);
+            }
+            _ => {}
         }
     }
 

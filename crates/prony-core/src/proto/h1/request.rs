@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use super::head::{Kind, elements};
-use crate::plan::{CallSpec, Cookies, HttpVersion, Plan, Shared};
-use crate::script::Filled;
+use crate::plan::{CallSpec, Cookies, HttpVersion, Plan, Secret, Shared};
+use crate::script::{Filled, Moved};
 
 /// Every call of a plan as it is sent.
 #[derive(Clone, Debug)]
@@ -17,6 +17,11 @@ pub(super) struct Requests {
     /// The calls themselves, if some of them have variable parts; otherwise empty.
     specs: Shared<CallSpec>,
     version: HttpVersion,
+    /// The server as in URLs to which a proxy forwards each call, if it forwards some; otherwise
+    /// empty.
+    forwards: Vec<Option<String>>,
+    /// The authorization of that proxy.
+    authorization: Option<Secret>,
     /// Whether connections end after a number of requests, so that some request is the last.
     ends: bool,
 }
@@ -48,10 +53,24 @@ impl Requests {
         let filled = plan.is_logged() || directed || cookies || templates || reconnects || follows;
         let specs = if filled { plan.calls.clone() } else { Shared::default() };
         let ends = plan.requests_per_connection.is_some();
-        let mut requests =
-            Self { arena: Vec::new(), calls, kinds, specs, version: plan.http, ends };
+        let proxy = plan.proxy.as_deref().filter(|proxy| !proxy.tunnel);
+        let forwards = match proxy {
+            Some(_) => plan.calls.iter().map(|call| plan.forwarded_to(call.endpoint)).collect(),
+            None => Vec::new(),
+        };
+        let authorization = proxy.and_then(|proxy| proxy.authorization.clone());
+        let mut requests = Self {
+            arena: Vec::new(),
+            calls,
+            kinds,
+            specs,
+            version: plan.http,
+            forwards,
+            authorization,
+            ends,
+        };
         for spec in &plan.calls {
-            requests.add(spec, plan.http);
+            requests.add(spec);
         }
         requests
     }
@@ -80,7 +99,14 @@ impl Requests {
         out: &mut Vec<u8>,
     ) -> bool {
         let spec = &self.specs[call as usize];
-        head(spec, self.version, last, filled, out);
+        let server = match filled.moved() {
+            Some(moved) if moved.secure || self.forwards.is_empty() => None,
+            Some(Moved { authority: Some(authority), .. }) => Some(&**authority),
+            _ => self.server_of(call),
+        };
+        let forward = server.map(|server| (server, self.authorization.as_ref()));
+        let how = How { version: self.version, last, forward };
+        head(spec, how, filled, out);
         let Call { closes, chunked, .. } = self.calls[call as usize];
         let is_get = filled.moved().is_some_and(|moved| moved.is_get);
         body(filled.body().unwrap_or(&spec.body), chunked && !is_get, out);
@@ -93,17 +119,26 @@ impl Requests {
         self.kinds.get(call as usize).copied().unwrap_or(Kind::Plain)
     }
 
-    fn add(&mut self, spec: &CallSpec, version: HttpVersion) {
+    /// The server to which a proxy forwards this call.
+    fn server_of(&self, call: u32) -> Option<&str> {
+        self.forwards.get(call as usize)?.as_deref()
+    }
+
+    fn add(&mut self, spec: &CallSpec) {
+        let version = self.version;
+        let server = self.forwards.get(self.calls.len()).and_then(Option::as_deref);
+        let forward = server.map(|server| (server, self.authorization.as_ref()));
+        let how = How { version, last: false, forward };
         let arena = &mut self.arena;
         let start = arena.len();
         let plain = Filled::default();
-        head(spec, version, false, &plain, arena);
+        head(spec, how, &plain, arena);
         let (begin, chunked) = (arena.len(), spec.is_chunked());
         body(&spec.body, chunked, arena);
         let (body, whole) = (begin..arena.len(), start..arena.len());
         let last_head = (self.ends && !spec.bare && !has(spec, "connection")).then(|| {
             let start = arena.len();
-            head(spec, version, true, &plain, arena);
+            head(spec, How { last: true, ..how }, &plain, arena);
             start..arena.len()
         });
         let closes = closes(spec, version);
@@ -111,20 +146,30 @@ impl Requests {
     }
 }
 
+/// How a head is written.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    version: HttpVersion,
+    /// Whether it is that of the last request of its connection.
+    last: bool,
+    /// The server as in URLs, and the authorization of the proxy, if the request goes to one.
+    forward: Option<(&'a str, Option<&'a Secret>)>,
+}
+
 /// Append the request line, headers and the empty line. Headers of the user replace those of the
 /// same name; filled-in parts replace the plan's.
-fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out: &mut Vec<u8>) {
-    let number = match version {
+fn head(spec: &CallSpec, how: How<'_>, filled: &Filled, out: &mut Vec<u8>) {
+    let number = match how.version {
         HttpVersion::Http10 => "1.0",
         _ => "1.1",
     };
     let is_get = filled.moved().is_some_and(|moved| moved.is_get);
     out.extend_from_slice(if is_get { b"GET" } else { spec.method.as_bytes() });
     out.push(b' ');
-    out.extend_from_slice(filled.path().unwrap_or(spec.path.as_bytes()));
+    target(spec, how, filled, out);
     line(out, &[" HTTP/", number]);
     if !spec.bare {
-        own_headers(spec, version, last, filled, out);
+        own_headers(spec, how, filled, out);
     }
     for (index, (name, value)) in spec.headers.iter().enumerate() {
         // That of the user is the one of the first request.
@@ -157,14 +202,18 @@ fn head(spec: &CallSpec, version: HttpVersion, last: bool, filled: &Filled, out:
     line(out, &[]);
 }
 
+/// Append the request target: the path, or the whole URL for a proxy.
+fn target(spec: &CallSpec, how: How<'_>, filled: &Filled, out: &mut Vec<u8>) {
+    let path = filled.path().unwrap_or(spec.path.as_bytes());
+    if let Some((server, _)) = how.forward.filter(|_| path.starts_with(b"/")) {
+        out.extend_from_slice(b"http://");
+        out.extend_from_slice(server.as_bytes());
+    }
+    out.extend_from_slice(path);
+}
+
 /// Append prony's own headers, unless headers of the user replace them.
-fn own_headers(
-    spec: &CallSpec,
-    version: HttpVersion,
-    last: bool,
-    filled: &Filled,
-    out: &mut Vec<u8>,
-) {
+fn own_headers(spec: &CallSpec, how: How<'_>, filled: &Filled, out: &mut Vec<u8>) {
     let has =
         |spec: &CallSpec, name: &str| (has(spec, name) && !filled.omits(name)) || filled.has(name);
     if !has(spec, "host") {
@@ -178,13 +227,18 @@ fn own_headers(
         line(out, &["Accept: */*"]);
     }
     if !has(spec, "connection") {
-        match (version, last) {
+        match (how.version, how.last) {
             (HttpVersion::Http10, false) => line(out, &["Connection: keep-alive"]),
             (HttpVersion::Http10, true) => {}
             (_, true) => line(out, &["Connection: close"]),
             // The default of the version.
             (_, false) => {}
         }
+    }
+    if let Some(value) = how.forward.and_then(|(_, authorization)| authorization)
+        && !has(spec, "proxy-authorization")
+    {
+        line(out, &["Proxy-Authorization: ", value.expose()]);
     }
 }
 

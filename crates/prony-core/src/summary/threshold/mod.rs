@@ -269,6 +269,7 @@ fn hist(t: &Tally, timed: Timed) -> Option<&Hist> {
         Timed::ChunkGap => &t.tokens.as_ref()?.chunk_gap,
         Timed::Failed => &t.times.failed,
         Timed::Connect => &t.times.connect,
+        Timed::Tunnel => &t.times.tunnel,
         Timed::Handshake => &t.times.handshake,
         Timed::Session => &t.sessions.as_ref()?.lifetime,
         // Each name has its own.
@@ -288,7 +289,9 @@ fn time(t: &Tally, timed: Timed, statistic: Statistic) -> Known {
         Timed::Itl => Confidence::of_stream(t, StreamTime::Itl),
         Timed::ChunkGap => Confidence::of_stream(t, StreamTime::ChunkGap),
         // Connections do not follow the requests: their times count as independent.
-        Timed::Connect | Timed::Handshake => return statistic_of(hist, statistic, &|_| 1.0),
+        Timed::Connect | Timed::Tunnel | Timed::Handshake => {
+            return statistic_of(hist, statistic, &|_| 1.0);
+        }
         _ => None,
     };
     let Some(confidence) = confidence else {

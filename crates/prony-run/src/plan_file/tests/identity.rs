@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 use prony_core::plan::{
     Alternative, AtLimit, Burst, CallSpec, Checks, Control, Cookies, Data, Expect, Follow, Gate,
     Group, GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement, Plan,
-    RedirectServer, Redirects, Resume, Retry, RetryOn, SessionKind, Sessions, Shard, Stop,
-    StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion, TokenDialect, TokenPlan, Until,
+    ProxySpec, RedirectServer, Redirects, Resume, Retry, RetryOn, SessionKind, Sessions, Shard,
+    Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion, TokenDialect, TokenPlan,
+    Until,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Extract, PickRow, Place, Table};
@@ -292,6 +293,30 @@ fn tls() -> impl Strategy<Value = TlsSpec> {
         .prop_filter("the default needs no table", |spec| *spec != TlsSpec::default())
 }
 
+/// Only calls of sessions may be templates.
+fn without_templates(call: &mut CallSpec) {
+    (call.template, call.extract) = (false, Vec::new());
+}
+
+/// What is between prony and the server.
+fn between() -> impl Strategy<Value = (Option<Box<TlsSpec>>, Option<Box<ProxySpec>>)> {
+    (option::of(tls().prop_map(Box::new)), proxy())
+}
+
+fn fits(proxy: &ProxySpec, to: &Endpoint, http: HttpVersion) -> bool {
+    matches!(to.transport(), Endpoint::Tcp { .. }) && (proxy.tunnel || !http.is_http2())
+}
+
+fn proxy() -> impl Strategy<Value = Option<Box<ProxySpec>>> {
+    let host = select(vec!["p", "1.2.3.4", "::1"]);
+    let spec = (host, 1..=u16::MAX, option::of("[!-~]{1,9}"), any::<bool>());
+    let spec = spec.prop_map(|(host, port, authorization, tunnel)| {
+        let authorization = authorization.map(Into::into);
+        Box::new(ProxySpec { host: host.into(), port, authorization, tunnel })
+    });
+    option::weighted(0.2, spec)
+}
+
 fn stop() -> impl Strategy<Value = Stop> {
     (option::of(1..=u64::MAX), option::of(span()), any::<bool>()).prop_map(|(n, time, which)| {
         Stop {
@@ -413,19 +438,18 @@ fn any_plan() -> impl Strategy<Value = Plan> {
         any::<u64>(),
         (0..3u32, 3..5u32),
         select(vec![Pick::InTurn, Pick::Random]),
-        (option::of(1..=u64::MAX), data(), option::of(tls().prop_map(Box::new)), http2(), stream()),
+        (option::of(1..=u64::MAX), data(), between(), http2(), stream()),
     );
     (parts, rest).prop_map(|((endpoints, names, (mut calls, sessions)), rest)| {
         let (load, stop, warmup, limits, expect, seed, (index, of), pick, more) = rest;
-        let (session_count, data, tls, (http2, placement), stream) = more;
+        let (session_count, data, (tls, proxy), (http2, placement), stream) = more;
         let tls = tls.filter(|_| endpoints.iter().any(|e| e.tls_name().is_some()));
         let has_sessions = sessions.is_some();
-        for call in calls.iter_mut().filter(|_| !has_sessions) {
-            (call.template, call.extract) = (false, Vec::new());
-        }
+        calls.iter_mut().filter(|_| !has_sessions).for_each(without_templates);
         let (pipeline, requests_per_connection, timeout, from_send, connect_timeout, old) = limits;
-        let old = old && pipeline == 1;
-        let http = version(seed, endpoints.iter().all(|e| e.tls_name().is_some()), old);
+        let all_secured = endpoints.iter().all(|e| e.tls_name().is_some());
+        let http = version(seed, all_secured, old && pipeline == 1);
+        let proxy = proxy.filter(|proxy| endpoints.iter().all(|to| fits(proxy, to, http)));
         let counted = matches!(load, Load::Closed { .. }) && stop.requests.is_some();
         let mut groups = groups(seed >> 24, sessions.as_ref());
         let follow = follow(seed >> 40, &mut calls, &mut groups);
@@ -455,6 +479,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             http2: http2.filter(|_| http.is_http2()),
             stream: stream.filter(|s| s.check().is_ok() && s.time.is_none_or(|t| t < timeout)),
             tls,
+            proxy,
             seed,
             shard: Shard { index, of },
             ..plan("url = 'http://h/'")

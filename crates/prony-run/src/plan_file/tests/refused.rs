@@ -395,6 +395,11 @@ fn streams() {
             "url = \"http://h\"\n[stream]\nreconnect = true",
             "url = \"http://h\"\nrequest = [\"/\", { url = \"ws://h\" }]",
             "url = \"ws://h\"\n[websocket]\nmessages-count = 5\nhurz = 1",
+            "url = \"http://h\"\nproxy = \"p\"",
+            "url = \"http://h\"\n[proxy]\ntunnel = true",
+            "url = \"http://h\"\n[proxy]\naddress = \"socks5://p\"",
+            "url = \"ws://h\"\n[proxy]\naddress = \"p\"",
+            "unix-socket = \"/s\"\nurl = \"http://h\"\n[proxy]\naddress = \"p\"",
         ],
         expect![[r#"
             p:2:10: `stream` is a string, expected a table: [stream]
@@ -411,6 +416,11 @@ fn streams() {
             p:1:1: URLs are all of WebSocket, or none; use ws:// for all
             p:2:1: the table has options of a schedule of messages, but no rate: `messages`
             p:4:1: [websocket] has no key `hurz`; it may have binary, compress, messages, messages-arrivals, messages-count, messages-over, messages-reply, messages-time, ping-every, publish-after, publishers, subprotocols, subscribers-wait
+            p:2:9: `proxy` is a string, expected a table: [proxy]
+            p:2:1: [proxy] needs an address: address = "http://HOST:PORT"
+            p:3:11: `address` 'socks5://p': prony knows HTTP proxies (http://), not socks5://
+            p:1:1: this plan cannot be run: WebSocket without TLS needs a tunnel through the proxy: add --proxytunnel (`tunnel = true` in [proxy])
+            p:1:1: this plan cannot be run: a proxy reaches servers over TCP alone; leave out --proxy ([proxy]) or the Unix domain socket
         "#]],
     );
 }
