@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use prony_core::engine::Engine;
+use prony_core::grpc::Gzip;
 use prony_core::http2::PREFACE;
 use prony_core::http2::frame::{self, Head, Settings, flag, kind};
 use prony_core::http2::hpack::encode_static;
@@ -149,10 +150,21 @@ pub(crate) enum Requests {
     FilledGrpc,
     /// The same to a server that gives no window, and replies without the messages.
     BlockedGrpc,
+    /// Unary calls of gRPC with compressed messages in both directions, which are looked into.
+    PackedGrpc,
+    /// The same in sessions, with template fields in their messages.
+    FilledPackedGrpc,
 }
 
 impl Requests {
-    pub(crate) const ALL: [Self; 4] = [Self::Get, Self::Grpc, Self::FilledGrpc, Self::BlockedGrpc];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Get,
+        Self::Grpc,
+        Self::FilledGrpc,
+        Self::BlockedGrpc,
+        Self::PackedGrpc,
+        Self::FilledPackedGrpc,
+    ];
 }
 
 /// Allocations per virtual second, after a warm-up, over 100,000 requests on two connections with
@@ -160,6 +172,7 @@ impl Requests {
 /// connection is closed.
 pub(crate) fn allocations(streams: u32, what: Requests) -> f64 {
     let is_grpc = what != Requests::Get;
+    let is_packed = matches!(what, Requests::PackedGrpc | Requests::FilledPackedGrpc);
     const CONNECTIONS: u32 = 2;
     let load = Load::Closed { connections: CONNECTIONS, think: Think::None };
     let mut plan = Plan { http: HttpVersion::Http2Only, ..crate::plan(load, streams, None) };
@@ -168,8 +181,12 @@ pub(crate) fn allocations(streams: u32, what: Requests) -> f64 {
         plan.calls[0].grpc = Some(Box::default());
         plan.calls[0].method = "POST".into();
         plan.calls[0].body = MESSAGE.to_vec();
-        if what != Requests::Grpc {
+        if !matches!(what, Requests::Grpc | Requests::PackedGrpc) {
             plan = filled(plan);
+        }
+        if is_packed {
+            plan.calls[0].grpc.as_mut().expect("a call").gzip = true;
+            plan.expect.body = Some(b"hi".to_vec());
         }
         plan.check().expect("a valid plan");
     }
@@ -180,6 +197,14 @@ pub(crate) fn allocations(streams: u32, what: Requests) -> f64 {
         encode_static(&mut peer.block, b"content-type", b"application/grpc");
         encode_static(&mut peer.trailers, b"grpc-status", b"0");
         peer.body = MESSAGE;
+        if is_packed {
+            encode_static(&mut peer.block, b"grpc-encoding", b"gzip");
+            let mut packed = Vec::new();
+            Gzip::default().pack(MESSAGE, &mut packed);
+            assert_eq!(packed[0], 1, "it is compressed");
+            // Once for each case.
+            peer.body = packed.leak();
+        }
         peer.gives_window = what != Requests::BlockedGrpc;
     }
     let (warm_up, requests) =
@@ -195,6 +220,10 @@ pub(crate) fn allocations(streams: u32, what: Requests) -> f64 {
         now = now + step;
     }
     let made = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    if is_packed {
+        let (_, main) = engine.finish();
+        assert!(main.replies > requests / 2 && main.failed == 0, "{:?}", main.faults);
+    }
     let seconds = now.since(from).as_secs_f64();
     println!("{made} allocations over {requests} requests in {seconds:.1} virtual seconds");
     made as f64 / seconds.max(1.0)
