@@ -11,17 +11,25 @@ const BLOCKS: usize = 3_000;
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// Both directions over one connection each: what one side encodes, the other decodes.
+/// Both directions over one connection each: what one side encodes, the other decodes, with small
+/// tables and large ones.
 #[test]
 fn the_python_package_understands_us_and_we_it() {
     let Some(python) = python() else { return };
-    let mut rng = Rng(7);
+    for (seed, largest) in [(7, 4_096), (8, 65_536), (9, 100), (10, 0)] {
+        both_directions(&python, Rng(seed), largest);
+    }
+}
+
+/// Our decoder allows a table of at most `largest` bytes.
+fn both_directions(python: &str, mut rng: Rng, largest: u32) {
     let (mut ours, mut theirs, mut commands) = (Vec::new(), Vec::new(), String::new());
     let mut encoder = Encoder::new();
-    let mut size = 4_096;
+    let mut size = largest.min(4_096);
+    encoder.set_max_size(size);
     for number in 0..BLOCKS {
         if rng.below(20) == 0 {
-            size = [0, 64, 200, 1_000, 4_096][rng.below(5)];
+            size = [0, 64, 200, 1_000, 4_096, 20_000, 65_536][rng.below(7)].min(largest);
             encoder.set_max_size(size);
         }
         let fields: Vec<Field> = (0..rng.below(8)).map(|_| rng.field()).collect();
@@ -43,8 +51,8 @@ fn the_python_package_understands_us_and_we_it() {
             theirs.push(fields);
         }
     }
-    let answers = answers(&python, commands);
-    let mut decoder = Decoder::default();
+    let answers = answers(python, commands);
+    let mut decoder = Decoder::new(largest);
     for (number, answer) in answers.lines().enumerate() {
         if number % 2 == 0 {
             let sent: Vec<_> = ours[number / 2].iter().map(text).collect();
