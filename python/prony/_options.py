@@ -110,6 +110,21 @@ class SharedOptions(TypedDict, total=False):
     unix_socket: File
     """Connect to this Unix domain socket instead of the host of the URL"""
 
+    proxy: str
+    """Send requests through this HTTP proxy: [http://][USER:PASSWORD@]HOST[:PORT]
+
+    The proxy gets http:// requests with their whole URL, and opens a tunnel (CONNECT) for
+    https://, for WebSocket and for HTTP/2. Without a port, the port is 1080. prony uses no
+    proxy from environment variables."""
+
+    proxy_user: str
+    """Name and password for the proxy, or @FILE
+
+    The file contains one line, NAME:PASS. @- reads standard input."""
+
+    proxytunnel: bool
+    """Open a tunnel through the proxy for http:// requests, too"""
+
     connect_timeout: Duration
     """Maximum time to establish a connection [default: 5s]"""
 

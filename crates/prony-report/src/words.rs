@@ -107,7 +107,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::FlowControl => "the peer violated the flow control of HTTP/2",
         Fault::NotHttp2 => "the peer does not speak HTTP/2",
         Fault::NoExtendedConnect => {
-            "the peer opens no WebSocket over HTTP/2 (SETTINGS_ENABLE_CONNECT_PROTOCOL is not 1)"
+            "the server allows no WebSocket over HTTP/2"
         }
         Fault::BadUpgrade => "a reply with the status 101 that opens no WebSocket",
         Fault::BadWebSocket => "the peer violated WebSocket",
