@@ -106,9 +106,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::BadHpack => "a header block that cannot be decoded",
         Fault::FlowControl => "the peer violated the flow control of HTTP/2",
         Fault::NotHttp2 => "the peer does not speak HTTP/2",
-        Fault::NoExtendedConnect => {
-            "the server allows no WebSocket over HTTP/2"
-        }
+        Fault::NoExtendedConnect => "the server allows no WebSocket over HTTP/2",
         Fault::BadUpgrade => "a reply with the status 101 that opens no WebSocket",
         Fault::BadWebSocket => "the peer violated WebSocket",
         Fault::BadText => "a text message of WebSocket that is not UTF-8",

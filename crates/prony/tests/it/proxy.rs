@@ -110,11 +110,17 @@ fn a_proxy_that_refuses_is_reported() {
     let address = format!("127.0.0.1:{}", proxy.port);
     let server = Serve::start(&[]);
     let url = server.url("/");
-    let refused = measure(&["-x", &address, "--proxytunnel", "-n", "5", "-c", "1", &url]);
+    let common = ["-x", &address, "-n", "5", "-c", "1", &url];
+    let failed = |more: &[&str]| {
+        let ended = prony(&[&common, more, &["--json", "--quiet", "--accept-invalid"]].concat());
+        assert_eq!(ended.code, 1, "no request has succeeded: {ended:?}");
+        ended.report()
+    };
+    let refused = failed(&["--proxytunnel"]);
     assert_eq!((refused.count("replies"), refused.errors("no-tunnel")), (0, 5));
     let reasons = &refused.0["measurement"]["tally"]["proxy"]["reasons"];
     assert!(reasons["status 407"].as_u64().is_some_and(|n| n > 0), "{reasons}");
-    let forwarded = measure(&["-x", &address, "-n", "5", "-c", "1", &url]);
+    let forwarded = failed(&[]);
     assert_eq!((forwarded.status(407), forwarded.errors("unexpected-status")), (5, 5));
     assert_eq!(served(&server.stop(), "replies"), 0);
     // In words, too, and without the password.

@@ -70,6 +70,7 @@ fn thresholds_that_can_never_be_decided_are_refused() {
         ("errrs < 3", "there is no figure 'errrs'; did you mean 'errors'?"),
         ("login: p99 < 3ms", "the plan has no named requests; omit the name"),
         ("session.completed > 99%", "the plan has no sessions"),
+        ("tunnel.p99 < 50ms", "there are no tunnels without a proxy"),
         ("handshake.p99 < 50ms", "there are no TLS handshakes without https://"),
     ] {
         let ended = simulated(&[threshold]);
@@ -182,6 +183,7 @@ const FIGURES: [(&str, &[&str]); 56] = [
     ("spread", &[]),
     ("ping", &[]),
     ("connect", &["connect.p99"]),
+    ("tunnel", &[]),    // there is none without a proxy: tunnel.p99
     ("handshake", &[]), // there is none without TLS: handshake.p99
     // Only HTTP/2 has them: streams, streams-max, window-time.
     ("streams open", &[]),

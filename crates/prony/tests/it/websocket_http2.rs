@@ -94,7 +94,7 @@ fn servers_without_it_are_named() {
     let report = prony(&[&load[..], &["--messages-count", "2", "--json"]].concat()).report();
     assert_eq!(report.errors("no-extended-connect"), 4, "{:#}", report.0["measurement"]["tally"]);
     let text = prony(&[&load[..], &["--messages-count", "2"]].concat());
-    let sentence = "the peer opens no WebSocket over HTTP/2";
+    let sentence = "the server allows no WebSocket over HTTP/2";
     assert!(text.stdout.contains(sentence), "{}", text.stdout);
     assert_eq!(served(&server.stop(), "streams"), 0);
     let server = Serve::start(&["--ws", "echo", "--rst", "1"]);
