@@ -123,10 +123,10 @@ fn a_proxy_that_refuses_is_reported() {
     let forwarded = failed(&[]);
     assert_eq!((forwarded.status(407), forwarded.errors("unexpected-status")), (5, 5));
     assert_eq!(served(&server.stop(), "replies"), 0);
-    // In words, too, and without the password.
+    // In words, too, and without the password; this proxy has another status for a wrong one.
     let secret = format!("http://name:wrong@{address}");
     let text = prony(&["-x", &secret, "--proxytunnel", "-n", "5", "-c", "1", &url, "--quiet"]);
-    for part in ["no-tunnel", "the proxy opened no tunnel to the server", "proxy: status 407 ("] {
+    for part in ["no-tunnel", "the proxy opened no tunnel to the server", "proxy: status 401 ("] {
         assert!(text.stdout.contains(part), "{part}: {text:?}");
     }
     assert!(!text.stdout.contains("wrong") && !text.stderr.contains("wrong"), "{text:?}");
