@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
+use prony_core::plan::ProxySpec;
 use prony_core::plan::{
     self, Alternative, AtLimit, BroadcastPlan, Clients, Control, Follow, Gate, Group, GrpcCall,
     Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace,
@@ -12,6 +13,7 @@ use prony_core::plan::{
     TokenDialect, TokenPlan, WebSocketPlan,
 };
 use prony_core::proto::StreamCounts;
+use prony_core::record::ProxyTally;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
     Broadcast, FirstHandshake, GroupTally, Pings, Reconnects, RedirectTally, StepTally,
@@ -400,6 +402,18 @@ fn replayed() -> Summary {
     run
 }
 
+/// A run through a proxy, which opened one tunnel and refused another.
+fn through_a_proxy() -> Summary {
+    let mut summary = sample::closed();
+    let mut proxy = ProxySpec::parse("name:pass@p:3128").expect("an address");
+    proxy.tunnel = true;
+    summary.plan.proxy = Some(Box::new(proxy));
+    summary.main.times.tunnel.record(Span::from_millis(2));
+    let reasons = [("status 407".to_owned(), 1)].into();
+    summary.main.proxy = Some(Box::new(ProxyTally { opened: 1, reasons }));
+    summary
+}
+
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
@@ -407,6 +421,7 @@ fn summaries() -> Vec<Summary> {
     all.push(sample::promised());
     all.extend(doubtful());
     all.push(under_cpu_pressure());
+    all.push(through_a_proxy());
     all.extend(on_hosts());
     all.extend(over_http2());
     all.push(autocorrelated());
