@@ -24,7 +24,7 @@ impl<P: Carrier> Engine<P> {
         true
     }
 
-    /// Bytes have come from the proxy.
+    /// Bytes have arrived from the proxy.
     #[cold]
     pub(super) fn received_from_proxy(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
         let slot = id.slot;
@@ -40,8 +40,12 @@ impl<P: Carrier> Engine<P> {
                 self.recorder.bytes_received(now, used as u64);
                 self.recorder.tunnel_opened(asked, took);
                 self.reached(slot, now);
+                // Not by `link_received`: it is not inlined any more if it can call itself.
                 if used < data.len() && self.links.live(id) {
-                    self.link_received(id, &mut data[used..], now);
+                    match self.links[slot].layer {
+                        Layer::Plain => self.received(slot, &data[used..], now),
+                        _ => self.received_records(id, &mut data[used..], now),
+                    }
                 }
             }
             Err(why) => {
