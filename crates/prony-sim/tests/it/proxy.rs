@@ -2,17 +2,18 @@
 //! counts if it is not.
 
 use prony_core::fault::Fault;
-use prony_core::plan::{Plan, ProxySpec, Stop, Think};
+use prony_core::plan::{Follow, Group, Plan, ProxySpec, RedirectServer, Redirects, Stop, Think};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::schedule::Arrivals;
+use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Span};
 use prony_sim::link::Link;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
 
-use crate::plans::{closed, ms, numbered, open};
+use crate::plans::{closed, get, ms, numbered, open};
 
 /// What a proxy does when it is asked for a tunnel.
 #[derive(Clone, Copy)]
@@ -32,13 +33,15 @@ struct Proxy {
     service: Span,
     tunnels: u64,
     forwarded: u64,
+    /// Those of them that are for the server to which a redirect leads.
+    named: u64,
     through: u64,
 }
 
 impl Proxy {
     fn new(answer: Answer) -> Self {
         let (opening, service) = (ms(7), ms(3));
-        Self { answer, opening, service, tunnels: 0, forwarded: 0, through: 0 }
+        Self { answer, opening, service, tunnels: 0, forwarded: 0, named: 0, through: 0 }
     }
 }
 
@@ -72,9 +75,19 @@ impl ServerModel for Proxy {
             assert!(!head.contains("Proxy-Authorization"), "the server gets the password: {head}");
             self.through += 1;
         } else {
-            assert!(target.starts_with("http://server/"), "{target}");
-            assert!(head.contains(AUTHORIZATION) && head.contains("\r\nHost: server\r\n"));
+            let (_, server) = target.split_once("http://").expect("a whole URL");
+            let (server, path) = server.split_once('/').expect("a path");
+            assert!(["server", "named:81"].contains(&server), "{target}");
+            assert!(head.contains(AUTHORIZATION), "{head}");
+            assert!(head.contains(&format!("\r\nHost: {server}\r\n")), "{head}");
             self.forwarded += 1;
+            if path == "away" {
+                let reply = "HTTP/1.1 302 Found\r\nLocation: http://named:81/end\r\nContent-Length: \
+                             0\r\n\r\n";
+                conns.at(conns.now() + self.service, id, ServerAction::Send(reply.into()));
+                return;
+            }
+            self.named += u64::from(target == "http://named:81/end");
         }
         let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec();
         conns.at(conns.now() + self.service, id, ServerAction::Send(reply));
@@ -176,6 +189,26 @@ fn requests_without_tls_are_forwarded() {
         assert_eq!(counts, (0, 0, 60));
         assert!(t.proxy.is_none() && t.times.tunnel.is_empty());
     }
+}
+
+/// A redirect to a named server goes through the proxy, too, with the URL of that server.
+#[test]
+fn redirects_are_forwarded() {
+    let mut plan = through(open(10.0, Arrivals::Fixed, 8), false);
+    plan.calls = vec![get("/away")].into();
+    plan.groups = vec![Group { name: Follow::GROUP.into(), parts: Vec::new() }];
+    plan.endpoints.push(Endpoint::Tcp { host: "named".into(), port: 81 });
+    let servers = vec![RedirectServer { endpoint: 1, authority: "named:81".into() }];
+    let redirects = Redirects::Most(2);
+    plan.follow = Some(Box::new(Follow { redirects, servers, group: 0 }));
+    plan.check().expect("a valid plan");
+    let setup = Setup { watch: false, ..Setup::new(Link::with_latency(LATENCY), 5) };
+    let both = [Answer::Opens; 2].map(|answer| Server::new(Proxy::new(answer)));
+    let [mut first, mut second] = both;
+    let t = load(&plan, 1, &setup, &mut [&mut first, &mut second]).main();
+    assert_eq!((t.started, t.replies, t.failed), (16, 16, 0));
+    assert_eq!((first.model().forwarded, first.model().named), (8, 0));
+    assert_eq!((second.model().forwarded, second.model().named), (8, 8));
 }
 
 /// Each request for which the proxy opens no tunnel fails, and the reason is counted.
