@@ -174,7 +174,8 @@ fn found_within(words: &[&str], truth: f64) {
         let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
         match (ended.code, report["finding"]["rate"].as_f64()) {
             (0, Some(found)) => {
-                assert!((found / truth - 1.0).abs() <= 0.05, "{found}, not {truth}")
+                // 38 of 40 are within 5 %; their ratio is not, because it is rounded.
+                assert!((found - truth).abs() <= truth * 0.05, "{found}, not {truth}")
             }
             // The load generator was the limit: then it says no more.
             (98, Some(least)) => assert!(least <= truth * 1.05, "at least {least}, not {truth}"),
