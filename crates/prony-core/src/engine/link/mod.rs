@@ -45,7 +45,7 @@ enum State {
     Free,
     Connecting,
     /// Open, but the tunnel through the proxy is not.
-    Tunnelling,
+    Tunneling,
     /// Open, but its TLS handshake is not complete.
     Securing,
     /// Open, with TLS if the plan wants it, but the carrier's opening exchange is not complete.

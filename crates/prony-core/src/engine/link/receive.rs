@@ -48,7 +48,7 @@ impl<P: Carrier> Engine<P> {
             _ if matches!(self.links[slot].layer, Layer::Tls(_)) => {
                 self.end_without_close_notify(slot, why)
             }
-            (why, State::Tunnelling) => Some(self.tunnel_ended(slot, why)),
+            (why, State::Tunneling) => Some(self.tunnel_ended(slot, why)),
             (Some(Fault::Reset), State::Connecting) => Some(Fault::ConnectReset),
             (Some(fault), _) => Some(fault),
             (None, _) => self.ended(slot, now),

@@ -65,7 +65,7 @@ impl<P: Carrier> Engine<P> {
                 let waits = self.load.is_closed();
                 Some(request.filter(|_| !waits).map_or(own, |r| r.min(own)))
             }
-            State::Connecting | State::Tunnelling | State::Securing => {
+            State::Connecting | State::Tunneling | State::Securing => {
                 let connect = conn.connect_began + self.plan.connect_timeout;
                 Some(request.map_or(connect, |r| r.min(connect)))
             }
@@ -92,8 +92,7 @@ impl<P: Carrier> Engine<P> {
         }
         let conn = &mut self.links[slot];
         let (began, asked, connect_queued) = (conn.connect_began, conn.asked, conn.connect_queued);
-        let connects =
-            matches!(conn.state, State::Connecting | State::Tunnelling | State::Securing);
+        let connects = matches!(conn.state, State::Connecting | State::Tunneling | State::Securing);
         if connects && !connect_queued && began + self.plan.connect_timeout <= now {
             self.not_opened_in_time(slot);
             self.abandon(slot, Some(Fault::ConnectTimeout), CloseHow::Reset, now);

@@ -194,7 +194,7 @@ impl<P: Carrier> Engine<P> {
             State::Securing => {
                 self.recorder.not_secured(conn.connect_began, TlsError::timed_out().as_str());
             }
-            State::Tunnelling => {
+            State::Tunneling => {
                 self.recorder.no_tunnel(conn.connect_began, NoTunnel::TimedOut);
             }
             _ => {}

@@ -18,7 +18,7 @@ impl<P: Carrier> Engine<P> {
         let authorization = proxy.and_then(|proxy| proxy.authorization.as_ref());
         let tunnel = Tunnel::new(&to, authorization.map(|secret| secret.expose()));
         let conn = &mut self.links[slot];
-        conn.state = State::Tunnelling;
+        conn.state = State::Tunneling;
         conn.layer = Layer::Tunnel(Box::new(tunnel));
         self.transmit(slot);
         true
