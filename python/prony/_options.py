@@ -111,11 +111,11 @@ class SharedOptions(TypedDict, total=False):
     """Connect to this Unix domain socket instead of the host of the URL"""
 
     proxy: str
-    """Send requests through this HTTP proxy: [http://][USER:PASSWORD@]HOST[:PORT]
+    """Send requests through this HTTP proxy: a URL, or a host and a port
 
     The proxy gets http:// requests with their whole URL, and opens a tunnel (CONNECT) for
-    https://, for WebSocket and for HTTP/2. Without a port, the port is 1080. prony uses no
-    proxy from environment variables."""
+    https://, for WebSocket and for HTTP/2. The URL may have a name and a password. Without a
+    port, the port is 1080. prony uses no proxy from environment variables."""
 
     proxy_user: str
     """Name and password for the proxy, or @FILE

@@ -10,11 +10,11 @@ use super::{CONNECTION, values};
 /// Options of a proxy.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct ProxyArgs {
-    /// Send requests through this HTTP proxy: [http://][USER:PASSWORD@]HOST[:PORT]
+    /// Send requests through this HTTP proxy: a URL, or a host and a port
     ///
     /// The proxy gets http:// requests with their whole URL, and opens a tunnel (CONNECT) for
-    /// https://, for WebSocket and for HTTP/2. Without a port, the port is 1080. prony uses no proxy
-    /// from environment variables.
+    /// https://, for WebSocket and for HTTP/2. The URL may have a name and a password. Without a
+    /// port, the port is 1080. prony uses no proxy from environment variables.
     #[arg(
         short = 'x', long, value_name = "URL", help_heading = CONNECTION,
         conflicts_with_all = ["connect_to", "unix_socket"],
