@@ -129,8 +129,8 @@ impl Carrier for H2 {
             None => self.requests.write(call.index, stream_id, table, update, out.bytes()),
             Some(filled) => {
                 let mut table = table;
-                if filled.moved().is_some() && table == Table::Empty {
-                    // A redirect may have changed the common fields: the next request enters them.
+                if table == Table::Empty && self.requests.changes_common(filled) {
+                    // The next request enters the common fields.
                     (conn.table, table) = (Table::Empty, Table::Unused);
                 }
                 let at = (stream_id, table);

@@ -228,6 +228,14 @@ impl Requests {
         Block { plain: spec.plain, encoded: (out.len() - begin - frame::HEADER) as u32 }
     }
 
+    /// Whether a request with these parts may lack one of the common fields, or has another value
+    /// for it. Such a request cannot enter them.
+    pub(super) fn changes_common(&self, filled: &Filled) -> bool {
+        let has_cookies = !filled.cookies().is_empty();
+        let changes = |name: &[u8]| filled.has(name) || (has_cookies && name == b"cookie");
+        filled.moved().is_some() || self.common.iter().any(|(name, _)| changes(name))
+    }
+
     /// Append the HEADERS of a call with `filled` in place of the plan's parts.
     pub(super) fn write_filled(
         &mut self,

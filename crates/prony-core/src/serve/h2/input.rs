@@ -21,6 +21,9 @@ use crate::units::{ConnId, Nanos};
 /// How many CONTINUATION frames a header block may have.
 const CONTINUATIONS: u32 = 64;
 
+/// How many resets may wait for a client that does not read, before more of them count as useless.
+const WAITING_RESETS: usize = 10_000;
+
 /// A connection error of type PROTOCOL_ERROR.
 pub(super) fn protocol<T>(why: &'static str) -> Result<T, Violation> {
     Err(Violation::Connection(Code::PROTOCOL_ERROR, why))
@@ -196,7 +199,9 @@ impl Serve {
         if is_too_many || self.behavior.refuse.hits(draw) {
             self.served.refused += 1;
             session.reset(block.stream, Code::REFUSED_STREAM);
-            return if is_too_many { session.calm(now) } else { Ok(()) };
+            // A refusal that was asked for is no fault of the client, if it reads it.
+            let reads = session.owed.resets.len() <= WAITING_RESETS;
+            return if is_too_many || !reads { session.calm(now) } else { Ok(()) };
         }
         session.accepted += 1;
         if self.behavior.goaway_after.is_some_and(|n| u64::from(n.get()) == session.accepted) {

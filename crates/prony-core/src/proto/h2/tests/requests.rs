@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::http2::hpack::Decoder;
+use crate::plan::{Cookies, Sessions};
+use crate::script::{Jar, Origin};
 
 type Fields = Vec<(String, String)>;
 
@@ -168,4 +170,39 @@ fn splits_long_heads() {
     assert!(kinds.ends_with(&[kind::HEADERS, kind::CONTINUATION]), "{kinds:?}");
     assert!(sent.iter().all(|f| f.head.length <= crate::http2::FRAME_SIZE));
     assert!(Peer::default().read(&sent)[0].contains(&("x-long".into(), value)));
+}
+
+/// A session's own headers and cookies replace common fields, also in the first request
+/// of a connection, which would enter them.
+#[test]
+fn fields_that_replace_common_ones_do_not_enter_the_table() {
+    let agent = "a user agent of some length";
+    let mut plan = plan(vec![with(&[("user-agent", agent), ("cookie", "a=1"), ("x-last", "z")])]);
+    plan.sessions = Some(Sessions { directed: true, ..Sessions::plain(Vec::new()) });
+    let mut own = Filled::default();
+    own.set(b"/own", b"User-Agent: mine\r\n", b"");
+    let mut jar = Jar::new(Cookies::Always);
+    let origin = Origin { authority: "h:80", path: b"/", secure: false };
+    jar.set(b"b=2", origin, None, Nanos::ZERO);
+    let mut cookies = Filled::default();
+    cookies.set(b"/cookies", b"", b"");
+    cookies.take_cookies(&mut jar, origin, Nanos::ZERO);
+    for first in [&own, &cookies] {
+        let (mut client, mut peer) = (Client::new(&plan), Peer::default());
+        for filled in [first, &own, &cookies, &cookies, &own] {
+            for (filled, of) in [(Some(filled), filled), (None, &Filled::default())] {
+                let fields = peer.read(&frames(&client.send_filled(0, filled))).remove(0);
+                let value = |name: &str| {
+                    let mut all = fields.iter().filter(|(n, _)| n == name).map(|(_, v)| &**v);
+                    (all.next(), all.count())
+                };
+                let has_own = of.has("user-agent");
+                let agent = if has_own { "mine" } else { agent };
+                assert_eq!(value("user-agent"), (Some(agent), 0), "{fields:?}");
+                let jar = if of.cookies().is_empty() { "a=1" } else { "a=1; b=2" };
+                assert_eq!(value("cookie"), (Some(jar), 0), "{fields:?}");
+                assert_eq!(value("x-last"), (Some("z"), 0), "{fields:?}");
+            }
+        }
+    }
 }

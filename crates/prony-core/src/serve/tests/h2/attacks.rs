@@ -154,3 +154,31 @@ fn a_client_that_does_not_read_uses_little_memory() {
     let largest = rig.links[0].got.iter().map(|(_, bytes)| bytes.len()).max();
     assert!(largest.is_some_and(|n| n < 100_000), "{largest:?}");
 }
+
+/// With `--refuse`, each request costs the server a reset: it keeps a limited number of them.
+#[test]
+fn refusals_that_a_client_does_not_read_are_limited() {
+    let refuse =
+        || ServerBehavior { refuse: "100%".parse().expect("a share"), ..Default::default() };
+    let mut rig = Rig::new(refuse());
+    rig.connect();
+    rig.links[0].window = 0;
+    let mut frames = Frames::start();
+    let mut n = 0;
+    while rig.served().violations == 0 {
+        assert!(n < 100_000, "no end");
+        rig.send(0, frames.get(2 * n + 1, "/").take());
+        n += 1;
+    }
+    assert_eq!(n, 11_002, "10,000 waiting, and an allowance of 1,000");
+    rig.open_window(0, 1 << 20);
+    assert_eq!(rig.goaways(0).last().map(|&(_, code)| code), Some(CALM));
+    // A client that reads may go on.
+    let mut rig = Rig::new(refuse());
+    rig.connect();
+    let mut frames = Frames::start();
+    for n in 0..20_000 {
+        rig.send(0, frames.get(2 * n + 1, "/").take());
+    }
+    assert_eq!((rig.served().violations, rig.served().refused), (0, 20_000));
+}
