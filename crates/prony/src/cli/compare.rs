@@ -56,7 +56,8 @@ const SERVERS: &str = "Servers";
         arg.help("Print text, html, svg, json or markdown [default: text]")
     }),
     mut_arg("accept_invalid", |arg| {
-        arg.help("Exit with 0 instead of 98 if blocks of load are invalid").long_help(
+        let arg = arg.help("Exit with 0 instead of 98 if blocks of load are invalid");
+        arg.alias("accept").long_help(
             "Exit with 0 instead of 98 if blocks of load are invalid. Of saved results, compare also \
              those that are invalid, of different plans or of different hosts.",
         )

@@ -116,6 +116,7 @@ fn saved_results_are_compared_by_group() {
     assert!(refused.stderr.contains(loads) && refused.stderr.contains("900/s"), "{refused:?}");
     assert!(refused.stderr.contains("; --accept-invalid compares them anyway"), "{refused:?}");
     assert_eq!(of(&old[..1], &other, &["--accept-invalid"]).code, 0);
+    assert_eq!(of(&old[..1], &other, &["--accept"]).code, 0);
 }
 
 #[test]
