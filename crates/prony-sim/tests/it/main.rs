@@ -14,6 +14,7 @@ mod faults;
 mod freezes;
 mod goals;
 mod grpc_faults;
+mod h2_crate;
 mod http2;
 mod http2_faults;
 #[path = "../../../prony-core/tests/identity/mod.rs"]
