@@ -1,9 +1,15 @@
 //! HTTP/2 on a real kernel: the counters of `prony serve`, nginx's GOAWAYs and refusals of HTTP/2,
 //! and the conformance tests of h2specd for clients.
 
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use prony_core::http2::PREFACE;
+use prony_core::http2::frame::{self, Code, HEADER, Head, Settings, kind};
 
 use crate::rig::{Other, Report, Serve, alone, drivers, have, measure, prony, served};
 use crate::tls::Certificates;
@@ -61,6 +67,75 @@ fn large_bodies_arrive_complete() {
     assert_eq!((report.count("replies"), report.count("failed")), (12, 0));
     assert_eq!(report.count("bytes_body"), 12 * 3_000_000);
     assert_eq!(served(&server.stop(), "violations"), 0);
+}
+
+/// A server that violates the protocol gets the reason, whole, after what was partly sent: also one
+/// that does not read for a while.
+#[test]
+fn the_reason_of_the_end_arrives_whole() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("body");
+    std::fs::write(&file, vec![b'x'; 30_000_000]).expect("written");
+    let body = format!("@{}", file.display());
+    for driver in drivers() {
+        for is_slow in [false, true] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let url = format!("http://{}/", listener.local_addr().expect("an address"));
+            let server = thread::spawn(move || {
+                let first = listener.accept().expect("a connection").0;
+                let received = violate(first, is_slow);
+                // The run ends with the second.
+                let second = listener.accept().expect("another connection").0;
+                (received, violate(second, false))
+            });
+            let load = ["--h2c", "-c", "1", "-n", "2", "--timeout", "60s", "--driver", driver];
+            let more: &[&str] = if is_slow { &["-b", &body] } else { &[] };
+            let rest = ["--json", "--quiet", "--accept-invalid", &url];
+            let report = prony(&[&load[..], more, &rest].concat()).report();
+            report.check_sums();
+            let both = (report.errors("bad-http2"), report.count("failed"));
+            assert_eq!(both, (2, 2), "{driver}: {:#}", report.0["measurement"]["errors"]);
+            let (received, _) = server.join().expect("the server ends");
+            let what = format!("{driver}, a server that reads late: {is_slow}");
+            assert_eq!(last_goaway(&received), Some(Code::PROTOCOL_ERROR), "{what}");
+            if is_slow {
+                assert!(received.len() > 100_000, "{what}: {} bytes", received.len());
+            }
+        }
+    }
+}
+
+/// Allows everything, reads nothing for a while, and sends a PING on a stream. Returns what came.
+fn violate(mut stream: TcpStream, is_slow: bool) -> Vec<u8> {
+    let most = (1 << 31) - 1;
+    let mut out = Vec::new();
+    frame::settings(&mut out, &[(Settings::WINDOW, most)]);
+    frame::window_update(&mut out, 0, most - 65_535);
+    stream.write_all(&out).expect("it reads");
+    thread::sleep(Duration::from_millis(if is_slow { 500 } else { 50 }));
+    out.clear();
+    frame::head(&mut out, 8, kind::PING, 0, 1);
+    out.extend_from_slice(&[0; 8]);
+    stream.write_all(&out).expect("it reads");
+    thread::sleep(Duration::from_millis(if is_slow { 100 } else { 0 }));
+    let mut received = Vec::new();
+    // A reset after it has closed does not matter.
+    _ = stream.read_to_end(&mut received);
+    received
+}
+
+/// The code of a GOAWAY that ends these bytes. All of them are whole frames.
+fn last_goaway(received: &[u8]) -> Option<Code> {
+    let mut rest = received.strip_prefix(PREFACE)?;
+    let mut last = None;
+    while let Some(head) = Head::read(rest) {
+        let payload = rest.get(HEADER..HEADER + head.length as usize)?;
+        last = (head.kind == kind::GOAWAY)
+            .then(|| Code(u32::from_be_bytes(payload[4..8].try_into().expect("four bytes"))));
+        rest = &rest[HEADER + payload.len()..];
+    }
+    last.filter(|_| rest.is_empty())
 }
 
 /// nginx ends each connection after a number of requests with a GOAWAY.

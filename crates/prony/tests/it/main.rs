@@ -22,6 +22,7 @@ mod floods;
 mod freeze;
 mod grpc;
 mod grpc_serve;
+mod h2_floods;
 mod h2_serve;
 mod h2load;
 mod hostile;

@@ -13,6 +13,7 @@ fn same_seed_gives_identical_output() {
             &["-c", "10", "-n", "5k", "--simulate-latency", "exp:1ms"][..],
             &["-r", "1k..3k@3s", "--arrivals", "poisson", "--simulate-latency", "fixed:2ms"],
             &["-r", "1k", "-d", "2s", "--threads", "3", "--no-reuse"],
+            &["--h2c", "-c", "2", "--streams", "9", "-n", "3k", "--simulate-latency", "exp:1ms"],
         ] {
             let run = |seed| {
                 let more = ["--simulate", seed, "--format", format, "http://virtual/"];
@@ -80,6 +81,33 @@ fn reports_a_connection_limit_that_delays_requests() {
     let notes = report.0["run"]["notes"].as_array().expect("a list");
     assert!(notes.iter().any(|n| n.as_str().is_some_and(|n| n.starts_with(words))), "{notes:?}");
     assert!(!run("50", "text").stdout.contains("delayed requests"));
+}
+
+/// A closed loop with a service of 2 ms and twice a way of 50 us: each stream has a reply every
+/// 2.1 ms, so the times and the length of the run are those of arithmetic.
+#[test]
+fn times_of_streams_and_of_calls_are_those_of_arithmetic() {
+    let calls = "grpc://virtual/grpc.testing.TestService/UnaryCall";
+    let cases: [(&[&str], &str); 2] = [(&["--h2c"], "http://virtual/"), (&[], calls)];
+    for (version, url) in cases {
+        let world = ["--simulate", "3", "--simulate-latency", "fixed:2ms", "--json", url];
+        let closed = ["-c", "2", "--streams", "10", "-n", "2000"];
+        let ended = prony(&[&closed[..], version, &world].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let report = ended.report();
+        report.check_sums();
+        assert_eq!((report.count("replies"), report.count("failed")), (2_000, 0), "{url}");
+        for figure in ["p50", "max"] {
+            let ms = report.ms("service", figure);
+            assert!((ms / 2.1 - 1.0).abs() < 0.01, "{url}: {figure} is {ms} ms");
+        }
+        // 100 rounds.
+        let window = report.0["measurement"]["rates"]["window_ns"].as_f64().expect("a window");
+        assert!((window / 210e6 - 1.0).abs() < 0.02, "{url}: {window} ns");
+        let http2 = &report.0["measurement"]["tally"]["http2"];
+        let of = |name: &str| http2[name].as_u64();
+        assert_eq!((of("connections"), of("open_max")), (Some(2), Some(10)), "{url}");
+    }
 }
 
 #[test]

@@ -37,6 +37,33 @@ fn stops_when_the_figure_is_precise_enough() {
     assert!((2_000_000_000..30_000_000_000).contains(&windows[10]), "{windows:?}");
 }
 
+/// The same over the streams of HTTP/2, and with calls of gRPC.
+#[test]
+fn stops_loads_of_streams_and_of_calls() {
+    let truth = 0.1 + 10_f64.ln();
+    let calls = "grpc://virtual/grpc.testing.TestService/UnaryCall";
+    let cases: [(&[&str], &str); 2] = [(&["--h2c"], "http://virtual/"), (&[], calls)];
+    for (version, url) in cases {
+        let mut held = 0;
+        for seed in 0..10 {
+            let seed = seed.to_string();
+            let load = ["--simulate", &seed, "--simulate-latency", "exp:1ms", "-r", "500"];
+            let goal = ["--arrivals", "poisson", "--until", "p90 +- 8%", "--json", url];
+            let ended = prony(&[&load[..], version, &goal].concat());
+            assert_eq!(ended.code, 0, "{ended:?}");
+            let report = ended.report();
+            assert_eq!(report.0["run"]["until"]["reached"], true);
+            assert_eq!((report.count("failed"), report.count("retries")), (0, 0), "{url}");
+            let (lo, hi) = interval(&report, "response", "p90_ns");
+            let figure = report.ms("response", "p90");
+            let reach = (hi - figure).max(figure - lo) / figure;
+            assert!(reach <= 0.08, "{url}, seed {seed}: {lo} to {hi} around {figure}");
+            held += u32::from(lo <= truth && truth <= hi);
+        }
+        assert!(held >= 8, "{url}: the truth was in {held} of 10 intervals");
+    }
+}
+
 /// On one connection, requests wait for each other in bursts: the service time is known long before
 /// the response time.
 #[test]
