@@ -18,6 +18,9 @@ pub(super) struct Carried {
     pub(super) sent: u32,
     /// How many of these are counted as open streams.
     counted: u32,
+    /// Those that have left it after they were submitted, before the kernel accepted their first
+    /// byte. They may be on another connection now, and their bytes are still sent on this one.
+    left: Vec<RequestId>,
     /// How many exchanges it has been given in total.
     pub(super) given: u64,
     /// How many replies it has received.
@@ -36,6 +39,7 @@ impl Carried {
             waiting: 0,
             sent: 0,
             counted: 0,
+            left: Vec::new(),
             given: 0,
             served: 0,
             retired: false,
@@ -128,8 +132,23 @@ impl Carried {
             if self.next == id.slot {
                 self.next = next;
             }
+        } else {
+            self.left.push(id);
         }
         exchange
+    }
+
+    /// The kernel has accepted the first byte of an exchange that had to wait for room in the
+    /// socket. Returns whether the exchange is no longer on this connection.
+    pub(super) fn has_left(&mut self, id: RequestId) -> bool {
+        let place = self.left.iter().position(|&other| other == id);
+        place.map(|place| self.left.swap_remove(place)).is_some()
+    }
+
+    /// No bytes wait for room in the socket.
+    #[inline]
+    pub(super) fn forget_left(&mut self) {
+        self.left.clear();
     }
 
     /// Move all exchanges into `to`.
@@ -137,5 +156,6 @@ impl Carried {
         to.extend(exchanges.of(&self.all));
         (self.all, self.next) = (List::EMPTY, NONE);
         (self.waiting, self.sent) = (0, 0);
+        self.left.clear();
     }
 }

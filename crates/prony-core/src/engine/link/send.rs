@@ -97,7 +97,10 @@ impl<P: Carrier> Engine<P> {
                 trails.wrote(slot, taken);
             }
             while let Some(begin) = tail.begins.pop_front_if(|b| b.at < tail.taken) {
-                // It may have been given up in the meantime.
+                // It may have ended in the meantime, or be on another connection.
+                if carried.has_left(begin.id) {
+                    continue;
+                }
                 let Some(exchange) = self.exchanges.get_mut(begin.id) else { continue };
                 exchange.waited_in_queue(now);
                 exchange.went_in(0);
@@ -292,6 +295,7 @@ impl<P: Carrier> Engine<P> {
     #[cold]
     fn keep_rest(&mut self, slot: u32, taken: usize, now: Nanos) {
         self.each_unsent(slot, |exchange| exchange.waits_from(now));
+        self.links[slot].carried.forget_left();
         let bytes = self.out.as_bytes();
         let mut tail = Tail { bytes: bytes[taken..].to_vec(), ..Tail::default() };
         if P::MULTIPLEXES && matches!(self.links[slot].layer, Layer::Plain) {

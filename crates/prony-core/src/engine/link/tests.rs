@@ -61,6 +61,8 @@ fn counts_submitted_and_sent_exchanges() {
     carried.take_out(&mut exchanges, ids[1]);
     carried.take_out(&mut exchanges, ids[0]);
     assert_eq!((carried.len(), carried.waiting, carried.sent), (1, 1, 0));
+    let left: Vec<bool> = ids.iter().chain([&ids[1]]).map(|&id| carried.has_left(id)).collect();
+    assert_eq!(left, [false, true, false, false, false], "submitted, not sent; said once");
     let mut rest = Vec::new();
     carried.take_all(&exchanges, &mut rest);
     assert_eq!((rest, carried.next(&exchanges), carried.is_empty()), (vec![ids[3]], None, true));

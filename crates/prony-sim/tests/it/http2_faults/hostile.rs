@@ -153,12 +153,15 @@ fn seed(seed: u64, counted: &mut Counted) {
 /// Seeds in each run of the tests, and with SLOW set.
 const SEEDS: u64 = 500;
 const SEEDS_SLOW: u64 = 30_000;
+/// Seeds that have found a defect. 3054: a request that moved while its first bytes waited for room
+/// in the socket counted as sent on its new connection.
+const FOUND: [u64; 1] = [3_054];
 
 #[test]
 fn p04_counters_of_hostile_servers_of_http2_agree() {
     let is_slow = std::env::var_os("SLOW").is_some();
     let mut counted = Counted::default();
-    for n in 0..if is_slow { SEEDS_SLOW } else { SEEDS } {
+    for n in (0..if is_slow { SEEDS_SLOW } else { SEEDS }).chain(FOUND) {
         seed(n, &mut counted);
     }
     let Counted { faults, replies, moved, unfinished } = counted;
