@@ -173,6 +173,13 @@ impl Conn {
         session.is_some_and(|session| session.is_starved())
     }
 
+    /// Whether a client that has ended its side gets nothing more.
+    pub(super) fn has_sent_all(&self) -> bool {
+        // It may still read why a connection of HTTP/2 has failed.
+        let owes_reason = self.h2.as_ref().is_some_and(|session| session.owes_reason());
+        !owes_reason && (self.is_answered() || self.is_stuck())
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.is_answered()
             && !self.is_inside_request()

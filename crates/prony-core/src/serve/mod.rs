@@ -540,7 +540,7 @@ impl Machine for Serve {
         let c = &mut self.conns[id.slot as usize];
         c.reads = false;
         c.peer_done = true;
-        if why.is_some() || c.lingers || c.is_answered() || c.is_stuck() {
+        if why.is_some() || c.lingers || c.has_sent_all() {
             self.close(id, CloseHow::Orderly);
         }
     }

@@ -223,6 +223,11 @@ impl Session {
             && (!self.owed.is_empty() || !self.ready.is_empty() || self.is_over())
     }
 
+    /// Whether the connection has failed, and the client does not know why yet.
+    pub(super) fn owes_reason(&self) -> bool {
+        self.has_failed && !self.owed.goaways.is_empty()
+    }
+
     /// Whether no stream is open, and no header block incomplete.
     pub(super) fn is_idle(&self) -> bool {
         self.streams.is_empty() && self.block.stream == 0

@@ -182,3 +182,17 @@ fn refusals_that_a_client_does_not_read_are_limited() {
     }
     assert_eq!((rig.served().violations, rig.served().refused), (0, 20_000));
 }
+
+/// The end of the client's side comes in the same batch as the flood.
+#[test]
+fn a_client_that_leaves_gets_the_reason() {
+    let mut rig = rig(ServerBehavior::default(), &mut Frames::start());
+    let mut frames = Frames::default();
+    for _ in 0..2_000 {
+        frames.ping(b"12345678");
+    }
+    rig.serve.on_recv(rig.links[0].id, &mut frames.take(), rig.now);
+    rig.half_close(0);
+    assert_eq!(rig.goaways(0).last().map(|&(_, code)| code), Some(CALM));
+    assert!(rig.links[0].closed.is_some());
+}
