@@ -31,6 +31,7 @@ impl Plan {
         check_load(&self.load)?;
         self.check_clients()?;
         self.check_sessions()?;
+        self.check_sockets()?;
         self.check_follow()?;
         self.check_groups()?;
         self.exchange.as_deref().map_or(Ok(()), |exchange| self.check_exchange(exchange))?;
@@ -237,7 +238,7 @@ impl Plan {
 
     /// The highest status of a reply: those from 1000 are close codes of WebSocket.
     fn highest_status(&self) -> u16 {
-        if self.websocket.is_some() { 4999 } else { 599 }
+        if self.websocket.is_some() || self.has_sockets() { 4999 } else { 599 }
     }
 
     fn check_stream(&self) -> Result<(), String> {

@@ -22,6 +22,8 @@ pub enum Fault {
     TlsHandshake,
     /// No complete reply within the request timeout, counted from the intended start.
     RequestTimeout,
+    /// A step on a WebSocket did not get the message that it waits for in the time of the step.
+    WaitTimeout,
     /// No complete reply within the request timeout, at whose end the peer's flow-control window
     /// held back a part of the request.
     FlowTimeout,
@@ -105,6 +107,8 @@ pub enum Fault {
     /// Not sent: the value of a variable has a line break or another character that is not allowed
     /// at its place in the request.
     UnfitValue,
+    /// Not sent: the session had no open WebSocket for the step.
+    NoSocket,
     /// Given up because an earlier request of its session failed.
     GivenUp,
     /// In the client: no file descriptor was free.
@@ -145,7 +149,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 53;
+    pub const COUNT: usize = 55;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -156,6 +160,7 @@ impl Fault {
         Self::NoTunnel,
         Self::TlsHandshake,
         Self::RequestTimeout,
+        Self::WaitTimeout,
         Self::FlowTimeout,
         Self::Reset,
         Self::ClosedEarly,
@@ -195,6 +200,7 @@ impl Fault {
         Self::ExtractTooLong,
         Self::NoValue,
         Self::UnfitValue,
+        Self::NoSocket,
         Self::GivenUp,
         Self::NoDescriptors,
         Self::NoPorts,
@@ -212,7 +218,9 @@ impl Fault {
             | Self::ConnectReset
             | Self::NoTunnel
             | Self::TlsHandshake => FaultClass::Connect,
-            Self::ConnectTimeout | Self::RequestTimeout | Self::FlowTimeout => FaultClass::Timeout,
+            Self::ConnectTimeout | Self::RequestTimeout | Self::WaitTimeout | Self::FlowTimeout => {
+                FaultClass::Timeout
+            }
             Self::Reset
             | Self::ClosedEarly
             | Self::Truncated
@@ -250,7 +258,7 @@ impl Fault {
             | Self::ErrorMessage
             | Self::ExtractMissing
             | Self::ExtractTooLong => FaultClass::Unexpected,
-            Self::NoValue | Self::UnfitValue => FaultClass::Script,
+            Self::NoValue | Self::UnfitValue | Self::NoSocket => FaultClass::Script,
             Self::NoDescriptors
             | Self::NoPorts
             | Self::NoAddress

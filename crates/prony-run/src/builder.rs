@@ -126,6 +126,7 @@ impl Draft {
         if let Some(name) = &self.server_name {
             targets.rename(name);
         }
+        targets.separate_sockets();
         let follow = targets.follow(self.redirects.unwrap_or(Redirects::Off));
         let (load, cap) = self.load.load(around);
         let stop = stop_rules(self.stop, &load, self.duration.unwrap_or(DURATION));
@@ -252,6 +253,31 @@ impl Targets {
             // One that does not exist is refused later.
             let index = indices.get(server.endpoint as usize);
             server.endpoint = index.copied().unwrap_or(server.endpoint);
+        }
+    }
+
+    /// Gives the steps on WebSockets copies of the endpoints to which requests go, too, so that
+    /// each session finds its socket, and never a connection of requests.
+    fn separate_sockets(&mut self) {
+        let of_requests = self.calls.iter().filter(|call| call.socket.is_none());
+        let of_requests = of_requests.map(|call| call.endpoint);
+        let servers = self.redirect_to.iter().map(|server| server.endpoint);
+        let shared: Vec<u32> = of_requests.chain(servers).collect();
+        let mut copies: Vec<(u32, u32)> = Vec::new();
+        for call in self.calls.iter_mut().filter(|call| call.socket.is_some()) {
+            let own = call.endpoint;
+            if !shared.contains(&own) {
+                continue;
+            }
+            call.endpoint = match copies.iter().find(|(of, _)| *of == own) {
+                Some((_, copy)) => *copy,
+                None => {
+                    let copy = self.endpoints.len() as u32;
+                    self.endpoints.push(self.endpoints[own as usize].clone());
+                    copies.push((own, copy));
+                    copy
+                }
+            };
         }
     }
 

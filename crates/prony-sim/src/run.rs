@@ -9,7 +9,7 @@ use prony_core::proto::Carrier;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
-use prony_core::proto::ws::{Ws, WsHttp};
+use prony_core::proto::ws::{Steps, Ws, WsHttp};
 use prony_core::record::Tally;
 use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::WorkerStats;
@@ -40,6 +40,7 @@ pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Mac
         None if plan.websocket.is_some() => {
             load_with_carrier(plan, shares, setup, servers, Ws::new)
         }
+        None if plan.has_sockets() => load_with_carrier(plan, shares, setup, servers, Steps::new),
         None if plan.http.is_http2() => load_with_carrier(plan, shares, setup, servers, Http::new),
         None => load_with_carrier(plan, shares, setup, servers, H1::new),
         Some(_) => load_with_carrier(plan, shares, setup, servers, Echo::new),
@@ -122,7 +123,7 @@ pub fn simulate(
     let grpc = server.grpc || plan.calls.iter().any(|call| call.grpc.is_some());
     let ws = server.ws.or_else(|| match plan.broadcast() {
         Some(_) => Some(SocketBehavior::Broadcast(BroadcastFaults::default())),
-        None => plan.websocket.is_some().then_some(SocketBehavior::Echo),
+        None => (plan.websocket.is_some() || plan.has_sockets()).then_some(SocketBehavior::Echo),
     });
     let ws_compress =
         server.ws_compress || plan.websocket.as_deref().is_some_and(|spec| spec.compress);

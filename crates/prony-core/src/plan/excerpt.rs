@@ -107,6 +107,9 @@ fn hide(call: &mut CallSpec) {
     for (name, value) in &mut call.headers {
         *value = shown_header(name, value).to_owned();
     }
+    if let Some(text) = call.socket.as_mut().and_then(|socket| socket.awaited_text_mut()) {
+        *text = HIDDEN.to_owned();
+    }
     for extract in &mut call.extract {
         if extract.default.is_some() {
             extract.default = Some(HIDDEN.to_owned());

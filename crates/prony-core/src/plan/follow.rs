@@ -47,7 +47,8 @@ impl Plan {
     /// How many redirects of this request are followed one after another; `None`: none is, and
     /// they are usual replies.
     pub fn redirects_of(&self, call: &CallSpec) -> Option<u32> {
-        let follow = self.follow.as_deref()?;
+        // A handshake of WebSocket is answered by a switch of protocols.
+        let follow = self.follow.as_deref().filter(|_| call.socket.is_none())?;
         match call.redirects.unwrap_or(follow.redirects) {
             Redirects::Off => None,
             Redirects::Most(most) => Some(most),

@@ -16,6 +16,7 @@ mod proxy;
 mod session;
 mod shard;
 mod shared;
+mod socket;
 mod stream;
 mod tls;
 mod tokens;
@@ -52,6 +53,7 @@ pub use parse::status_text;
 pub use proxy::ProxySpec;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
+pub use socket::{SocketStep, Wait};
 pub use stream::{StreamFormat, StreamPlan};
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
 pub(crate) use tls::{group_id, suite_id, suite_ids, suite_name};
@@ -226,6 +228,9 @@ pub struct CallSpec {
     /// The call as one of gRPC; `None`: it is a request of HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grpc: Option<Box<GrpcCall>>,
+    /// The call as a step on a WebSocket; `None`: it is no such step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<Box<SocketStep>>,
 }
 
 impl CallSpec {

@@ -156,8 +156,9 @@ impl Plan {
                 .into());
         }
         let is_forwarded = (0..self.endpoints.len() as u32).any(|e| self.forwarded_to(e).is_some());
-        if is_forwarded && (self.http.is_http2() || self.websocket.is_some()) {
-            let what = if self.websocket.is_some() { "WebSocket" } else { "HTTP/2" };
+        let is_websocket = self.websocket.is_some() || self.has_sockets();
+        if is_forwarded && (self.http.is_http2() || is_websocket) {
+            let what = if is_websocket { "WebSocket" } else { "HTTP/2" };
             debug_assert!(self.http != HttpVersion::Http10);
             return Err(format!(
                 "{what} without TLS needs a tunnel through the proxy: add --proxytunnel \

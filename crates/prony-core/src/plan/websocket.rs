@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Load, MessageReply, Plan};
+use super::{CallSpec, Load, MessageReply, Plan};
 use crate::units::{Nanos, Span};
 
 /// How the requests of a plan open connections of WebSocket. Each one is a connection, from its
@@ -133,14 +133,7 @@ impl Plan {
                 call.method
             ));
         }
-        let is_own = |name: &str| OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name));
-        let mut headers = self.calls.iter().flat_map(|call| call.headers.iter());
-        if let Some((name, _)) = headers.find(|(name, _)| is_own(name)) {
-            return Err(format!(
-                "the header {name} is a part of the handshake of WebSocket, which prony writes; \
-                 leave it out (subprotocols: --subprotocol)"
-            ));
-        }
+        check_headers(self.calls.iter())?;
         if self.calls.iter().any(|call| call.bare || !call.raw.is_empty()) {
             return Err("a handshake of WebSocket has no raw header bytes".into());
         }
@@ -166,6 +159,23 @@ impl Plan {
             _ => Ok(()),
         }
     }
+}
+
+/// Check the headers of handshakes.
+///
+/// # Errors
+/// One sentence about the first one that prony writes.
+pub(super) fn check_headers<'a>(
+    mut calls: impl Iterator<Item = &'a CallSpec>,
+) -> Result<(), String> {
+    let is_own = |name: &str| OWN_FIELDS.iter().any(|own| own.eq_ignore_ascii_case(name));
+    let own = calls.find_map(|call| call.headers.iter().find(|(name, _)| is_own(name)));
+    own.map_or(Ok(()), |(name, _)| {
+        Err(format!(
+            "the header {name} is a part of the handshake of WebSocket, which prony writes; \
+             leave it out (subprotocols: --subprotocol)"
+        ))
+    })
 }
 
 impl Plan {
@@ -219,7 +229,7 @@ impl Plan {
 }
 
 impl WebSocketPlan {
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let is_token = |c: char| c.is_ascii_graphic() && !"()<>@,;:\\\"/[]?={}".contains(c);
         let mut names = self.subprotocols.iter().enumerate();
         let bad = names.find(|(i, name)| {

@@ -34,6 +34,10 @@ pub trait Carrier {
     /// connection.
     const MULTIPLEXES: bool = false;
 
+    /// Whether exchanges may end without bytes of the peer, so that
+    /// [`report_ends`](Self::report_ends) is called.
+    const ENDS_ALONE: bool = false;
+
     /// The connection is open. `alpn` is the protocol that TLS has negotiated, if any; `None`
     /// without TLS. After an error the connection cannot be used. Only called if the carrier
     /// [`MULTIPLEXES`](Self::MULTIPLEXES).
@@ -157,6 +161,15 @@ pub trait Carrier {
     fn on_deadline(&mut self, conn: &mut Self::Conn, now: Nanos) -> Result<(), Fault> {
         let _ = (conn, now);
         Ok(())
+    }
+
+    /// Report the exchanges that have ended without bytes of the peer: because they were sent, or
+    /// by the deadline. Returns whether there were any. Called after the output of a connection
+    /// was given to the kernel, and after its deadline, if the carrier
+    /// [`ENDS_ALONE`](Self::ENDS_ALONE).
+    fn report_ends(&mut self, conn: &mut Self::Conn, now: Nanos, sink: &mut impl Sink) -> bool {
+        let _ = (conn, now, sink);
+        false
     }
 
     /// Whether connections start with an exchange of the carrier's own before they carry others.
@@ -294,6 +307,16 @@ pub trait Sink {
         let _ = (id, stamp);
     }
 
+    /// An exchange that was submitted has no bytes to send: it counts as sent now.
+    fn sent(&mut self, id: RequestId) {
+        let _ = id;
+    }
+
+    /// The peer has closed the socket of a session with this code, while no step was made on it.
+    fn closed(&mut self, code: u16) {
+        let _ = code;
+    }
+
     /// The exchange has ended with a complete reply.
     fn done(&mut self, id: RequestId, reply: &Reply);
 
@@ -339,7 +362,8 @@ fn is_of_events(value: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The status code, 200 to 599 (or 101); that of gRPC, 0 to 16, if the call is one of gRPC; the
-    /// close code of WebSocket, 1000 to 4999.
+    /// close code of WebSocket, 1000 to 4999; 200 for a step on a socket that is neither a
+    /// handshake nor a close.
     pub status: u16,
     /// Bytes of status line and headers, interim replies, chunk framing and trailers: everything
     /// that is not body.

@@ -52,6 +52,8 @@ pub enum Part {
     Path,
     /// The value of the header with this index.
     Header(usize),
+    /// The text that the message equals for which it waits.
+    Equals,
     /// Its body.
     Body,
     /// Its extract with this index.
@@ -71,6 +73,8 @@ struct Call {
     /// The messages of a call of gRPC, which replace the body.
     messages: Box<[Message]>,
     extractors: Box<[Extractor]>,
+    /// Whether the part before the body is the text that an awaited message equals.
+    equals: bool,
     headers: bool,
     body: bool,
 }
@@ -235,7 +239,7 @@ impl Script {
                     template.fill(source, out, scratch)?;
                 }
                 let part = filled.end_part();
-                let kind = part_of(index, parts.len());
+                let kind = call.part_of(index, parts.len());
                 if misfit(kind, part).is_some() || (index == 0 && part.first() != Some(&b'/')) {
                     return Err(Unsent::Unfit);
                 }
@@ -294,6 +298,7 @@ impl std::fmt::Display for ScriptError {
             Part::Call => {}
             Part::Path => write!(f, "the path: ")?,
             Part::Header(index) => write!(f, "header {}: ", index + 1)?,
+            Part::Equals => write!(f, "`equals`: ")?,
             Part::Body => write!(f, "the body: ")?,
             Part::Extract(index) => write!(f, "extract {}: ", index + 1)?,
             Part::Variable(index) => write!(f, "variable {}: ", index + 1)?,
@@ -400,6 +405,10 @@ fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
         for (index, (_, value)) in spec.headers.iter().enumerate() {
             parts.push(parse(Part::Header(index), value.as_bytes())?);
         }
+        if let Some(text) = spec.awaited_text() {
+            parts.push(parse(Part::Equals, text.as_bytes())?);
+            call.equals = true;
+        }
         parts.push(match &spec.grpc {
             // Encoded messages.
             Some(_) => Template::literal(&spec.body),
@@ -465,26 +474,27 @@ fn check_order(
 }
 
 impl Call {
+    /// The part of a request that the template with this index makes, of `parts` in total.
+    fn part_of(&self, index: usize, parts: usize) -> Part {
+        match index {
+            0 => Part::Path,
+            _ if index + 1 == parts => Part::Body,
+            _ if index + 2 == parts && self.equals => Part::Equals,
+            _ => Part::Header(index - 1),
+        }
+    }
+
     fn first_unknown(&self, known: &[bool]) -> Option<(Part, usize)> {
         let parts = self.parts.as_ref()?;
         let unknown = parts.iter().enumerate().find_map(|(index, template)| {
             let unknown = template.variables().find(|&v| !known[v])?;
-            Some((part_of(index, parts.len()), unknown))
+            Some((self.part_of(index, parts.len()), unknown))
         });
         unknown.or_else(|| {
             let variable =
                 self.messages.iter().flat_map(Message::variables).find(|&v| !known[v])?;
             Some((Part::Body, variable))
         })
-    }
-}
-
-/// The part of a request that the template with this index makes, of `parts` in total.
-fn part_of(index: usize, parts: usize) -> Part {
-    match index {
-        0 => Part::Path,
-        _ if index + 1 == parts => Part::Body,
-        _ => Part::Header(index - 1),
     }
 }
 

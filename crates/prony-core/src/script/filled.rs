@@ -61,6 +61,12 @@ impl Filled {
         if index + 2 < self.ends.len() { self.part(index + 1) } else { None }
     }
 
+    /// The text that the value of the awaited message must equal instead of the plan's; `None`: the
+    /// plan's. Only for calls that wait for a message, which have no headers.
+    pub fn awaited(&self) -> Option<&[u8]> {
+        self.header(0)
+    }
+
     /// The body to send instead of the plan's; `None`: the plan's.
     pub fn body(&self) -> Option<&[u8]> {
         self.part(self.ends.len().checked_sub(1)?)

@@ -204,7 +204,7 @@ impl Flow {
 fn group(fault: Fault) -> Option<RetryOn> {
     match (fault, fault.class()) {
         (Fault::UnexpectedStatus | Fault::GrpcStatus, _) => Some(RetryOn::Status),
-        (Fault::RequestTimeout, _) => Some(RetryOn::Timeout),
+        (Fault::RequestTimeout | Fault::WaitTimeout, _) => Some(RetryOn::Timeout),
         (Fault::ConnectTimeout, _) | (_, FaultClass::Connect) => Some(RetryOn::Connect),
         (Fault::GivenUp, _) => None,
         (_, FaultClass::Connection) => Some(RetryOn::Lost),

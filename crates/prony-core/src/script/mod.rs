@@ -16,8 +16,8 @@ mod messages;
 
 pub use crate::vars::condition::{Condition, Scratch};
 pub use crate::vars::{
-    BODY_LIMIT, BUILT_IN, Extract, ExtractError, Locals, Moment, PickRow, Place, Scope, Source,
-    Table, TableError, Template, TemplateError, Unsent, is_name,
+    Awaited, BODY_LIMIT, BUILT_IN, Content, Extract, ExtractError, Locals, Matcher, Moment,
+    PickRow, Place, Scope, Source, Table, TableError, Template, TemplateError, Unsent, is_name,
 };
 pub use capture::Capture;
 pub use checks::{Checker, Figures};

@@ -1,6 +1,7 @@
 //! The sources of the variable parts of a request: templates with fields, rows of tables, values
 //! extracted from replies. [`script`](crate::script) uses them for the sessions of a plan.
 
+mod awaited;
 pub(crate) mod condition;
 mod extract;
 mod filter;
@@ -9,6 +10,7 @@ mod random;
 mod table;
 pub(crate) mod template;
 
+pub use awaited::{Awaited, Content, Matcher};
 pub use extract::{BODY_LIMIT, Extract, ExtractError, Place};
 pub(crate) use extract::{Body, Extractor, check_expression, expression};
 pub use table::{PickRow, Table, TableError};

@@ -47,7 +47,8 @@ pub(super) fn read_environment(targets: &mut Targets) {
 /// The parts of a request that can contain template fields.
 fn texts(call: &CallSpec) -> impl Iterator<Item = &[u8]> {
     let values = call.headers.iter().map(|(_, value)| value.as_bytes());
-    values.chain([call.path.as_bytes(), &call.body[..]])
+    let awaited = call.awaited_text().map(str::as_bytes);
+    values.chain([call.path.as_bytes(), &call.body[..]]).chain(awaited)
 }
 
 impl<'a> Requests<'a> {
@@ -90,7 +91,8 @@ impl<'a> Requests<'a> {
     pub(super) fn check_fields(&mut self, plan: &Plan) {
         let mut problems = Script::problems(plan);
         problems.retain(|error| {
-            let in_text = matches!(error.part, Part::Path | Part::Header(_) | Part::Body);
+            let in_text =
+                matches!(error.part, Part::Path | Part::Header(_) | Part::Equals | Part::Body);
             let field = error.call.and_then(|call| field_of(error, &plan.calls[call]));
             // A name that occurs elsewhere may belong to an invalid part.
             in_text && field.is_none_or(|name| !is_named(self.problems.text(), &name))
@@ -109,6 +111,7 @@ impl<'a> Requests<'a> {
                     format!("`{name}`: {}", error.what)
                 }
                 Part::Extract(_) => format!("`extract`: {}", error.what),
+                Part::Equals => format!("`equals`: {}", error.what),
                 Part::Variable(_) => format!("`variables`: {}", error.what),
                 Part::Table(_) => format!("`data`: {}", error.what),
                 Part::Condition(place) => format!("`{}`: {}", place.key.name(), error.what),
@@ -126,6 +129,7 @@ impl<'a> Requests<'a> {
         let text = match (error.part, call) {
             (Part::Path, Some(call)) => call.path.as_bytes(),
             (Part::Header(index), Some(call)) => call.headers[index].1.as_bytes(),
+            (Part::Equals, Some(call)) => call.awaited_text().unwrap_or_default().as_bytes(),
             (Part::Body, Some(call)) => &call.body,
             (Part::Variable(index), _) => {
                 let (name, text) = &plan.data.variables[index];
@@ -340,6 +344,7 @@ fn field_of(error: &ScriptError, call: &CallSpec) -> Option<String> {
     let text = match error.part {
         Part::Path => call.path.as_bytes(),
         Part::Header(index) => call.headers[index].1.as_bytes(),
+        Part::Equals => call.awaited_text()?.as_bytes(),
         Part::Body => &call.body,
         _ => return None,
     };

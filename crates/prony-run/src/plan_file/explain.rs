@@ -20,11 +20,13 @@ use super::grpc;
 use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
-use super::{http2, proxy, stream, websocket};
+use super::{http2, proxy, socket, stream, websocket};
 
 /// Writes the plan as a plan file, with `notes` (full sentences) as comments at the top. Execution
 /// options such as threads and driver are not part of a plan.
 pub fn explain(plan: &Plan, notes: &[String]) -> String {
+    let merged = plan.has_sockets().then(|| plan.with_merged_endpoints());
+    let plan = merged.as_ref().unwrap_or(plan);
     let writer = Writer::new(plan);
     let mut out = String::from("# Run it with: prony run FILE\n");
     for note in notes {
@@ -59,13 +61,13 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
 }
 
 /// The common parts of all requests, which are written once.
-struct Writer<'p> {
-    plan: &'p Plan,
+pub(super) struct Writer<'p> {
+    pub(super) plan: &'p Plan,
     /// The server of all requests; without it, endpoints are listed.
     url: Option<Url>,
     host: Option<&'p str>,
     /// The number of headers that all requests share.
-    headers: usize,
+    pub(super) headers: usize,
     bare: bool,
 }
 
@@ -85,7 +87,7 @@ impl<'p> Writer<'p> {
     }
 
     /// The `Host` header of a request without its own.
-    fn authority(&self, call: &CallSpec) -> String {
+    pub(super) fn authority(&self, call: &CallSpec) -> String {
         match (self.host, &self.url) {
             (Some(host), _) => host.to_owned(),
             (None, Some(url)) => url.authority(),
@@ -120,7 +122,9 @@ impl<'p> Writer<'p> {
             line(out, "host", quoted(host));
         }
         if self.headers > 0 {
-            line(out, "headers", headers(&self.plan.calls[0].headers[..self.headers]));
+            let mut calls = self.plan.calls.iter().filter(|call| socket::has_headers(call));
+            let first = calls.next().map_or(&[][..], |call| &call.headers[..self.headers]);
+            line(out, "headers", headers(first));
         }
         if self.bare {
             line(out, "bare", "true");
@@ -291,6 +295,9 @@ impl<'p> Writer<'p> {
     }
 
     fn fields(&self, call: &CallSpec) -> Vec<String> {
+        if let Some(step) = call.socket.as_deref() {
+            return self.step(call, step);
+        }
         let mut fields = vec![format!("path = {}", quoted(&call.path))];
         let mut add = |key: &str, value: String| fields.push(format!("{key} = {value}"));
         if call.method != if call.body.is_empty() { "GET" } else { "POST" } {
@@ -357,18 +364,20 @@ fn url(plan: &Plan) -> Option<Url> {
 
 /// The number of leading headers that all calls share and none repeats.
 fn common_headers(calls: &[CallSpec]) -> usize {
-    let Some((first, others)) = calls.split_first() else { return 0 };
+    let mut calls = calls.iter().filter(|call| socket::has_headers(call));
+    let Some(first) = calls.next() else { return 0 };
+    let others: Vec<_> = calls.collect();
     let same = |call: &CallSpec| {
         let pairs = call.headers.iter().zip(&first.headers);
         pairs.take_while(|(a, b)| a == b).count()
     };
-    let count = others.iter().map(same).min().unwrap_or(first.headers.len());
+    let count = others.iter().copied().map(same).min().unwrap_or(first.headers.len());
     let common = &first.headers[..count.min(first.headers.len())];
     let again = |call: &CallSpec| {
         let own = &call.headers[common.len()..];
         own.iter().any(|(name, _)| common.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)))
     };
-    if calls.iter().any(again) { 0 } else { common.len() }
+    if again(first) || others.into_iter().any(again) { 0 } else { common.len() }
 }
 
 /// Whether the names are in the order of their first use, in which reading the file adds them.
@@ -457,7 +466,7 @@ fn endpoint(endpoint: &Endpoint) -> String {
     format!("{{ {transport}{} }}", tls.unwrap_or_default())
 }
 
-fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
+pub(super) fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
     let key = if expect.is_of_grpc() { "expect-grpc" } else { "expect" };
     let mut all = vec![(key, quoted(&expect.statuses_text()))];
     if let Some(bytes) = &expect.body {
@@ -470,21 +479,21 @@ fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
 }
 
 /// The body. Text that starts with `@` would be read as a file name.
-fn body(bytes: &[u8]) -> String {
+pub(super) fn body(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.starts_with('@') => format!("{{ text = {} }}", quoted(text)),
         _ => text_or_base64(bytes),
     }
 }
 
-fn text_or_base64(bytes: &[u8]) -> String {
+pub(super) fn text_or_base64(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => quoted(text),
         Err(_) => format!("{{ base64 = \"{}\" }}", BASE64.encode(bytes)),
     }
 }
 
-fn headers(headers: &[(String, String)]) -> String {
+pub(super) fn headers(headers: &[(String, String)]) -> String {
     let lines = headers.iter().map(|(name, value)| {
         if value.trim_matches([' ', '\t']) == value {
             quoted(&format!("{name}: {value}"))

@@ -3,6 +3,7 @@
 //! Reading a file reports all its errors with their positions. docs/plan-files.md describes all
 //! keys.
 
+mod body;
 mod checks;
 mod control;
 mod dynamic;
@@ -16,6 +17,7 @@ mod proxy;
 mod reader;
 mod request;
 mod session;
+mod socket;
 mod stream;
 mod tls;
 mod websocket;
@@ -234,6 +236,10 @@ impl<'a> Requests<'a> {
             is_grpc: false,
             is_http: false,
             is_websocket: false,
+            has_requests: false,
+            has_sockets: false,
+            in_session: false,
+            socket: None,
             is_redirected: false,
             retry: None,
         }

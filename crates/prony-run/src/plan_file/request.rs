@@ -14,14 +14,13 @@ use prony_core::secret::quoted_url;
 use prony_core::target::{self, Endpoint, Url, UrlKind};
 use toml::de::{DeTable, DeValue};
 
-use super::dynamic;
+use super::body::bytes;
 use super::reader::{Item, Problems, Section};
-use crate::files;
+use super::{dynamic, socket};
 use crate::values;
 
 /// The forms of a request, for error messages.
 const REQUEST: &str = "a request: \"/path\", \"POST /path\" or { path = \"/path\", ... }";
-const BODY: &str = "a string, \"@FILE\", { text = ... }, { file = ... } or { base64 = ... }";
 const HEADERS: &str = "{ Name = \"value\", ... } or [\"Name: value\", ...]";
 
 /// The default server and the common parts of all requests.
@@ -61,8 +60,16 @@ pub(super) struct Requests<'a> {
     pub(super) is_grpc: bool,
     /// Whether a URL is one of HTTP.
     pub(super) is_http: bool,
-    /// Whether a URL is one of WebSocket.
+    /// Whether a URL of a request is one of WebSocket.
     pub(super) is_websocket: bool,
+    /// Whether a request goes to a path on the server that the file names at its top.
+    pub(super) has_requests: bool,
+    /// Whether sessions have steps on a WebSocket.
+    pub(super) has_sockets: bool,
+    /// Whether a session is read, and not the list of requests.
+    pub(super) in_session: bool,
+    /// The endpoint of the last `open` of the session that is read.
+    pub(super) socket: Option<u32>,
     /// Whether redirects of any request are followed.
     pub(super) is_redirected: bool,
     /// How failed requests of steps without their own `retry` are made again.
@@ -96,7 +103,7 @@ impl Names {
 /// The destination of a request.
 #[derive(Debug)]
 pub(super) struct Goal {
-    endpoint: u32,
+    pub(super) endpoint: u32,
     path: String,
     authority: Arc<str>,
     user: Option<(String, Secret)>,
@@ -137,6 +144,7 @@ impl<'a> Requests<'a> {
             }
         };
         if let Some(call) = call {
+            self.socket = None;
             self.place(self.calls.len(), item.at);
             self.calls.push(call);
         }
@@ -158,6 +166,9 @@ impl<'a> Requests<'a> {
 
     /// Reads the request of a table; leaves other keys.
     pub(super) fn spec(&mut self, section: &mut Section<'a>) -> Option<CallSpec> {
+        if socket::is_step(section) {
+            return self.socket_step(section);
+        }
         let body = section.take("body").and_then(|item| self.body(item)).unwrap_or_default();
         let method = section
             .take("method")
@@ -338,7 +349,7 @@ impl<'a> Requests<'a> {
         None
     }
 
-    fn checked(&mut self, at: usize, call: CallSpec) -> Option<CallSpec> {
+    pub(super) fn checked(&mut self, at: usize, call: CallSpec) -> Option<CallSpec> {
         match call.check() {
             Ok(()) => Some(call),
             Err(why) => {
@@ -348,7 +359,7 @@ impl<'a> Requests<'a> {
         }
     }
 
-    fn finish(
+    pub(super) fn finish(
         &self,
         goal: Goal,
         method: Cow<'static, str>,
@@ -419,16 +430,30 @@ impl<'a> Requests<'a> {
         self.is_grpc |= url.kind == UrlKind::Grpc;
         self.is_websocket |= url.kind == UrlKind::WebSocket;
         self.is_http |= url.kind == UrlKind::Http;
+        self.goal_of(url)
+    }
+
+    /// The destination of a URL of any kind.
+    pub(super) fn goal_of(&mut self, url: Url) -> Goal {
         let endpoint = self.endpoint(url.endpoint());
         Goal { endpoint, authority: url.authority().into(), path: url.path, user: url.user }
     }
 
     /// The path on the server that the file names at its top.
     fn of_path(&mut self, path: String) -> Result<Goal, String> {
+        if let Some(url) = self.common.url.clone().filter(|_| !self.has_requests) {
+            self.has_requests = true;
+            self.of_url(url);
+        }
+        self.path_on_base(path)
+    }
+
+    /// The same for a request or a step of any kind.
+    pub(super) fn path_on_base(&mut self, path: String) -> Result<Goal, String> {
         if self.base.is_none()
             && let Some(url) = self.common.url.clone()
         {
-            self.base = Some(self.of_url(url));
+            self.base = Some(self.goal_of(url));
         }
         if let Some(base) = &self.base {
             let (authority, user) = (base.authority.clone(), base.user.clone());
@@ -441,43 +466,9 @@ impl<'a> Requests<'a> {
             .into())
     }
 
-    fn of_endpoint(&self, n: usize, path: String) -> Goal {
+    pub(super) fn of_endpoint(&self, n: usize, path: String) -> Goal {
         let authority = authority(&self.endpoints[n]).into();
         Goal { endpoint: n as u32, path, authority, user: None }
-    }
-
-    fn body(&mut self, item: Item<'a>) -> Option<Vec<u8>> {
-        if let DeValue::String(text) = item.value
-            && let Some(file) = text.strip_prefix('@')
-        {
-            return self.file(item, file).map(|(_, bytes)| bytes);
-        }
-        if let DeValue::Table(table) = item.value
-            && let Some((_, file)) = table.get_key_value("file").filter(|_| table.len() == 1)
-        {
-            let item = Item::new(item.key, file);
-            let file = item.string(&mut self.problems, "a file's name")?;
-            return self.file(item, file).map(|(_, bytes)| bytes);
-        }
-        bytes(&mut self.problems, item, BODY)
-    }
-
-    /// Reads a file relative to the plan's directory. Returns its name for messages and its
-    /// contents.
-    pub(super) fn file(&mut self, item: Item<'_>, name: &str) -> Option<(String, Vec<u8>)> {
-        let Some(folder) = self.folder else {
-            let what = format!("`{}`: no files are read for this plan", item.key);
-            self.problems.add(item.at, what);
-            return None;
-        };
-        let path = folder.join(name);
-        match files::read("the file", &path) {
-            Ok(bytes) => Some((path.display().to_string(), bytes)),
-            Err(why) => {
-                self.problems.add(item.at, format!("`{}`: {why}", item.key));
-                None
-            }
-        }
     }
 
     fn header_table(&mut self, table: &'a DeTable<'a>) -> Vec<(String, String)> {
@@ -526,7 +517,7 @@ impl<'a> Requests<'a> {
         Some(host.to_owned())
     }
 
-    fn name(&mut self, item: Item<'a>) -> Option<u32> {
+    pub(super) fn name(&mut self, item: Item<'a>) -> Option<u32> {
         let name = item.string(&mut self.problems, "a name")?;
         Some(self.names.intern(name))
     }
@@ -549,32 +540,6 @@ pub(super) fn authority(endpoint: &Endpoint) -> String {
         }
         _ => "localhost".into(),
     }
-}
-
-/// Reads text, or bytes in base64.
-fn bytes(problems: &mut Problems<'_>, item: Item<'_>, expected: &str) -> Option<Vec<u8>> {
-    let table = match item.value {
-        DeValue::String(text) => return Some(text.as_bytes().to_vec()),
-        DeValue::Table(table) if table.len() == 1 => table,
-        _ => {
-            item.wrong_type(problems, expected);
-            return None;
-        }
-    };
-    if let Some(text) = table.get("text") {
-        let text = Item::new(item.key, text).string(problems, "a string")?;
-        return Some(text.as_bytes().to_vec());
-    }
-    let Some(code) = table.get("base64") else {
-        item.wrong_type(problems, expected);
-        return None;
-    };
-    let decode = |text: &str| {
-        let text: String = text.split_ascii_whitespace().collect();
-        let wrong = |_| "this is not base64: letters, digits, + and /, padded with =".to_owned();
-        BASE64.decode(text).map_err(wrong)
-    };
-    Item::new(item.key, code).parse(problems, "a string in base64", decode)
 }
 
 fn statuses(problems: &mut Problems<'_>, item: Item<'_>) -> Option<Vec<(u16, u16)>> {

@@ -90,6 +90,7 @@ impl<'a> Requests<'a> {
             item.wrong_type(&mut self.problems, SESSION);
             return None;
         };
+        (self.in_session, self.socket) = (true, None);
         let mut section = Section::new("a session", item.at, table);
         let problems = &mut self.problems;
         let name = section.take("name").and_then(|i| i.string(problems, "a name"));

@@ -19,6 +19,10 @@ const OVER: &[(&str, bool)] = &[("each", false), ("all", true)];
 impl<'a> Requests<'a> {
     /// Reads the table `[websocket]`; `None`: the plan has no connections of WebSocket.
     pub(super) fn websocket(&mut self, top: &mut Section<'a>) -> Option<WebSocketDraft> {
+        if self.has_sockets {
+            self.check_beside_sockets(top);
+            return None;
+        }
         if self.is_websocket && self.is_http {
             let what = "URLs are all of WebSocket, or none; use ws:// for all";
             self.problems.add(0, what);

@@ -34,6 +34,7 @@ mod replay;
 mod scenarios;
 mod serve;
 mod sessions;
+mod sockets;
 mod streams;
 mod templates;
 mod theory;

@@ -56,6 +56,7 @@ mod secrets;
 mod selftest;
 mod signals;
 mod simulated;
+mod sockets;
 mod spectrum;
 mod stamps;
 #[path = "../shared/stolen.rs"]

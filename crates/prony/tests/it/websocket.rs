@@ -194,7 +194,7 @@ fn plans_are_explained_and_simulated() {
 }
 
 /// A Python with the package `websockets`.
-fn python() -> Option<String> {
+pub(crate) fn python() -> Option<String> {
     let path = std::env::var("PRONY_TEST_WEBSOCKETS").ok();
     if path.is_none() {
         eprintln!("skipped: PRONY_TEST_WEBSOCKETS names no Python");

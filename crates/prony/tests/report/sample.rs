@@ -4,13 +4,15 @@
 use prony_core::fault::Fault;
 use prony_core::plan::{
     Burst, CallSpec, Check, Checks, Exchange, Expect, Framing, Group, GroupPart, HttpVersion, Load,
-    Message, Pick, Plan, Resume, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
+    Message, Pick, Plan, Resume, SessionKind, Sessions, SocketStep, Stop, Think, TlsSpec,
+    TlsVersion, Wait,
 };
 use prony_core::proto::{Anomaly, Reply};
 use prony_core::record::{
     CheckTally, GroupTally, KernelTimes, MissingTime, Recorder, SessionEnd, Stamps, Tally, TlsTally,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_core::script::{Awaited, Content};
 use prony_core::summary::{
     CpuPressure, LocalTarget, RunInfo, SchedDelay, Sctp, SelfTested, Stalls, StampClock, Summary,
     Transport, WorkerStats,
@@ -179,6 +181,24 @@ pub(crate) fn sessions() -> Summary {
     let mut summary = Summary::from_parts(plan, run, vec![(warmup, main, WorkerStats::default())]);
     add_checks(&mut summary);
     audited(summary)
+}
+
+/// Sessions with each kind of step on a WebSocket.
+pub(crate) fn sockets() -> Summary {
+    let mut summary = sessions();
+    let message = |content| Awaited { content, equals: Some("{{id}}".into()) };
+    let wait = |content| Wait { message: message(content), within: Some(Span(5 * MS)) };
+    let steps = [
+        SocketStep::Open { subprotocols: vec!["chat".into()] },
+        SocketStep::Send { binary: true, wait: Some(wait(Content::Json("/id".into()))) },
+        SocketStep::Wait(wait(Content::Regex("id=(.*)".into()))),
+        SocketStep::Wait(wait(Content::Text("bye".into()))),
+        SocketStep::Close { code: 1000 },
+    ];
+    let step = |step| CallSpec { socket: Some(Box::new(step)), ..summary.plan.calls[0].clone() };
+    let calls: Vec<_> = summary.plan.calls.iter().cloned().chain(steps.map(step)).collect();
+    summary.plan.calls = calls.into();
+    summary
 }
 
 /// Two checks, one of them of one request, and a group.

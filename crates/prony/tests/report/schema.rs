@@ -417,6 +417,7 @@ fn through_a_proxy() -> Summary {
 /// Summaries that together have every field and every variant.
 fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
+    all.push(sample::sockets());
     all.push(sample::exchange());
     all.push(sample::promised());
     all.extend(doubtful());

@@ -42,6 +42,8 @@ impl<P: Carrier> Engine<P> {
         let session = exchange.user();
         let endpoint = self.endpoint_of(id);
         match self.find_place(session, endpoint) {
+            // Another connection would be no socket.
+            Place::New | Place::AtLimit if self.needs_socket(id) => return false,
             Place::On(conn) => self.give(conn, id, now),
             Place::New => self.give_new(session, endpoint, id, now),
             Place::Full => return false,
@@ -95,7 +97,10 @@ impl<P: Carrier> Engine<P> {
         let exchange = &mut self.exchanges[id];
         exchange.waits_from(now);
         let session = exchange.user();
-        let deadline = self.unsent_deadline(id);
+        let deadline = match self.lacks_socket(id) {
+            true => now,
+            false => self.unsent_deadline(id),
+        };
         let Kind::Sessions(sessions) = &mut self.dispatch.kind else { return };
         sessions.push(session, id);
         if sessions.arm(session, deadline) {
@@ -162,7 +167,12 @@ impl<P: Carrier> Engine<P> {
         }
         let mut again = std::mem::take(&mut self.outcome.again);
         for id in again.drain(..).rev() {
-            let (session, deadline) = (self.exchanges[id].user(), self.unsent_deadline(id));
+            let session = self.exchanges[id].user();
+            let deadline = match self.needs_socket(id) {
+                // Its connection is closed.
+                true => Nanos::ZERO,
+                false => self.unsent_deadline(id),
+            };
             let Kind::Sessions(sessions) = &mut self.dispatch.kind else { return };
             sessions.push_first(session, id);
             if sessions.arm(session, deadline) {
@@ -183,7 +193,9 @@ impl<P: Carrier> Engine<P> {
         for _ in 0..pending.len() {
             let Some(id) = pending.pop_front() else { break };
             let deadline = self.unsent_deadline(id);
-            if deadline <= now {
+            if self.lacks_socket(id) {
+                self.end_without_socket(id, now);
+            } else if deadline <= now {
                 self.exchanges[id].waited_in_queue(now);
                 self.fail(id, Fault::RequestTimeout, now);
             } else {

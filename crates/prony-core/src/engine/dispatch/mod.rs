@@ -7,6 +7,7 @@ mod open_loop;
 mod pacing;
 mod pools;
 mod session_conns;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod user_groups;

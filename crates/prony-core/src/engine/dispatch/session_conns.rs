@@ -29,6 +29,8 @@ struct Links {
     armed: Nanos,
     /// It is in the queue for a connection.
     waits: bool,
+    /// The code with which the peer has closed its socket between two steps; 0: it has not.
+    closed: u16,
 }
 
 impl SessionConns {
@@ -52,11 +54,22 @@ impl SessionConns {
         while self.all.len() <= at {
             let (conns, pending) = (Vec::new(), VecDeque::new());
             let armed = Nanos::MAX;
-            self.all.push(Links { number, conns, pending, armed, waits: false });
+            self.all.push(Links { number, conns, pending, armed, waits: false, closed: 0 });
         }
         let links = &mut self.all[at];
         debug_assert!(links.conns.is_empty() && links.pending.is_empty() && !links.waits);
-        links.number = number;
+        (links.number, links.closed) = (number, 0);
+    }
+
+    /// The peer has closed the session's socket with this code.
+    pub(super) fn socket_was_closed(&mut self, place: u32, code: u16) {
+        self.all[place as usize].closed = code;
+    }
+
+    /// The code with which the peer has closed the session's socket, once.
+    pub(super) fn take_closed(&mut self, place: u32) -> Option<u16> {
+        let code = std::mem::take(&mut self.all[place as usize].closed);
+        (code > 0).then_some(code)
     }
 
     /// The session in this slot has ended.

@@ -32,6 +32,8 @@ pub(in crate::engine) struct Call {
     pub(in crate::engine) idempotent: bool,
     /// Its replies have no body, whatever their headers say.
     bodiless: bool,
+    /// Whether it needs an open socket, if it is a step on one: it does not open it.
+    pub(in crate::engine) socket: Option<bool>,
 }
 
 /// What counts as success.
@@ -72,6 +74,7 @@ impl Calls {
                 rule: rule as u32,
                 idempotent: spec.is_idempotent(),
                 bodiless: spec.is_head(),
+                socket: spec.socket.as_deref().map(|step| !step.opens()),
             });
         }
         let looks = streams || rules.iter().any(|r| r.pattern.is_some());

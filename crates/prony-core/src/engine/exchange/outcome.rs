@@ -18,17 +18,19 @@ pub(in crate::engine) struct Outcome {
     /// Exchanges that left the connection because their stream has ended before its bound: they
     /// are sent again later.
     pub(in crate::engine) reopens: Vec<RequestId>,
+    /// The code with which the peer has closed a socket while no step was made on it.
+    pub(in crate::engine) closed: Option<u16>,
     /// A reply was not a success.
     pub(in crate::engine) missed: bool,
-    /// A reply was not a success, or there is something to do for streams of messages.
+    /// A reply was not a success, or there is something to do for streams of messages or sockets.
     pub(in crate::engine) is_rare: bool,
 }
 
 impl Outcome {
     /// Whether nothing is left to apply.
     pub(in crate::engine) fn is_applied(&self) -> bool {
-        let Self { ended, again, failed, reopens, missed, is_rare } = self;
+        let Self { ended, again, failed, reopens, closed, missed, is_rare } = self;
         let lists = [again.is_empty(), failed.is_empty(), reopens.is_empty()];
-        ended.is_empty() && lists == [true; 3] && !missed && !is_rare
+        ended.is_empty() && lists == [true; 3] && closed.is_none() && !missed && !is_rare
     }
 }

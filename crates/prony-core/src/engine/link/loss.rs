@@ -34,6 +34,8 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn fail(&mut self, id: RequestId, fault: Fault, now: Nanos) {
         let least = match fault {
             Fault::ConnectTimeout => self.plan.connect_timeout,
+            // It has lasted as long as its step says.
+            Fault::WaitTimeout => Span::ZERO,
             _ => self.plan.timeout,
         };
         let exchange = &self.exchanges[id];
@@ -188,6 +190,9 @@ impl<P: Carrier> Engine<P> {
             self.reopen_streams(now);
             self.outcome.is_rare = false;
         }
+        if let Some(code) = self.outcome.closed.take() {
+            self.socket_was_closed(self.links[slot].owner, code);
+        }
         if std::mem::take(&mut self.outcome.missed) {
             self.load.reply_missed(self.links[slot].owner);
         }
@@ -204,6 +209,9 @@ impl<P: Carrier> Engine<P> {
     fn goes_again(&self, id: RequestId, blamed: bool, loss: &Loss) -> bool {
         let exchange = &self.exchanges[id];
         if loss.was_connecting || self.load.gives_up(exchange.user()) {
+            return false;
+        }
+        if self.calls.get(exchange.call()).socket.is_some() {
             return false;
         }
         // A stream that is opened again waits before each attempt.

@@ -1,6 +1,7 @@
 //! The connections of the client: their state, the exchanges on them, sending and receiving, and
 //! how they end. Knows nothing of sessions.
 
+mod alone;
 mod carried;
 mod closing;
 mod depth;

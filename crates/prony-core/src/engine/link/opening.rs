@@ -112,6 +112,11 @@ impl<P: Carrier> Engine<P> {
         if self.carrier.owes(&self.links[slot].carrier) {
             self.transmit(slot);
         }
+        if P::ENDS_ALONE {
+            let id = self.links.id(slot);
+            self.end_alone(id, now);
+            return self.links.live(id);
+        }
         true
     }
 }

@@ -39,6 +39,9 @@ impl<P: Carrier> Engine<P> {
         if !self.outcome.failed.is_empty() {
             self.fail_unsent(now);
         }
+        if P::ENDS_ALONE && self.end_alone(id, now) {
+            self.check_over();
+        }
         if P::MULTIPLEXES {
             self.count_streams(id, now);
         }

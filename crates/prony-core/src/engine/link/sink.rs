@@ -8,7 +8,7 @@ use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::expect::Calls;
 use crate::engine::exchange::following::{After as AfterReply, ChainEnd};
 use crate::engine::exchange::outcome::Outcome;
-use crate::engine::exchange::{After, Exchange, Exchanges};
+use crate::engine::exchange::{After, Exchange, Exchanges, Sent};
 use crate::fault::Fault;
 use crate::messages::Stamp;
 use crate::proto::{self, Anomaly, Reply};
@@ -350,6 +350,23 @@ impl proto::Sink for Sink<'_> {
 
     fn draining(&mut self) {
         self.carried.drains = true;
+    }
+
+    fn sent(&mut self, id: RequestId) {
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
+        if !exchange.is_submitted() || exchange.is_sent() {
+            return;
+        }
+        match exchange.goes_out(self.now) {
+            Sent::OnTime => self.recorder.sent_on_time(self.now, 1),
+            Sent::Late => self.recorder.sent(&exchange.stamps(self.now)),
+            Sent::Again => {}
+        }
+        self.carried.sent += 1;
+    }
+
+    fn closed(&mut self, code: u16) {
+        (self.outcome.closed, self.outcome.is_rare) = (Some(code), true);
     }
 
     fn odd(&mut self, what: Anomaly) {

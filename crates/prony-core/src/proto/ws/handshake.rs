@@ -83,7 +83,8 @@ impl<S: Sink> Sink for Watch<'_, S> {
     fn done(&mut self, id: RequestId, reply: &Reply) {
         match reply.status {
             101 => self.switch = Some(*reply),
-            _ => self.sink.done(id, reply),
+            // It has no use for anything else.
+            _ => self.sink.done(id, &Reply { keeps_open: false, ..*reply }),
         }
     }
 

@@ -10,6 +10,7 @@ mod over_h2;
 mod pings;
 mod socket;
 mod stamps;
+mod steps;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use handshake::Watch;
 pub use http::WsHttp;
 use pings::Pings;
 use socket::{Socket, Step};
+pub use steps::Steps;
 use talk::{Talk, handshakes};
 
 /// The carrier of one worker, over HTTP/1.1.

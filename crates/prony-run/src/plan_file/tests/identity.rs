@@ -100,6 +100,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
                 extract,
                 redirects: None,
                 grpc: None,
+                socket: None,
             }
         })
 }

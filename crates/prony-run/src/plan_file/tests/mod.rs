@@ -6,6 +6,7 @@ mod follow;
 mod identity;
 mod refused;
 mod scenarios;
+mod sockets;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
