@@ -1,6 +1,7 @@
 //! The plan of a run, with its defaults: all that is needed to repeat it.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use prony_core::plan::{
     Clients, Expect, HttpVersion, Load, Pace, Pick, Plan, PlanSize, Redirects, Resume, Think,
@@ -403,7 +404,10 @@ fn run_by(summary: &Summary) -> Vec<String> {
     if run.descriptor_limit > 0 {
         parts.push(format!("descriptor limit {}", units::count(run.descriptor_limit)));
     }
-    let addresses: Vec<&str> = run.addresses.iter().flatten().map(String::as_str).collect();
+    let mut addresses: Vec<&str> = run.addresses.iter().flatten().map(String::as_str).collect();
+    // Steps on a WebSocket have a copy of their endpoint.
+    let mut seen = BTreeSet::new();
+    addresses.retain(|address| seen.insert(*address));
     match addresses.as_slice() {
         [] => {}
         [one] => parts.push(format!("to {one}")),

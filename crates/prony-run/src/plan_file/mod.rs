@@ -377,7 +377,11 @@ pub fn summary(plan: &Plan) -> String {
         None => counted(plan.calls.len() as u64, "request"),
         Some(sessions) => of_sessions(sessions),
     };
-    let servers = counted(plan.endpoints.len() as u64, "server");
+    let servers = match plan.has_sockets() {
+        true => plan.with_merged_endpoints().endpoints.len(),
+        false => plan.endpoints.len(),
+    };
+    let servers = counted(servers as u64, "server");
     format!("{what}, {servers}, {}", load::summary(&plan.load, plan.sessions.is_some()))
 }
 

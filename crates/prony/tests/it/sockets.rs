@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::http2_peers::lines;
 use crate::rig::{Other, Serve, alone, prony, served, wait_until};
 use crate::tls::Certificates;
@@ -65,6 +67,10 @@ fn sessions_talk_with_the_target_server() {
         let report = run(folder.path(), &text, &[]);
         report.check_sums();
         assert_eq!(report.count("failed"), 0, "{:#}", report.0["measurement"]["errors"]);
+        // What is in flight is counted, though a send ends without an event of its own.
+        let reasons = report.0["verdict"]["reasons"].as_array().expect("reasons");
+        let mismatch = |reason: &&Value| reason["kind"] == "littles-law-mismatch";
+        assert_eq!(reasons.iter().find(mismatch), None);
         let statuses = [101, 200, 204, 1000].map(|status| report.status(status));
         assert_eq!(statuses, [40, 40 * 6, 40, 40]);
         assert_eq!(report.count("connects"), 80);

@@ -16,10 +16,11 @@ impl<P: Carrier> Engine<P> {
         if !self.links.live(id) {
             return false;
         }
+        // What ends now was in flight until now.
+        self.recorder.event(now);
         let (carrier, conn, mut sink) = self.sink(id.slot, now);
         let has_ended = carrier.report_ends(conn, now, &mut sink);
         if has_ended {
-            self.recorder.event(now);
             self.settle_stopped(id.slot, now);
         }
         has_ended
