@@ -152,6 +152,12 @@ pub trait Machine {
         let _ = (id, stamp);
     }
 
+    /// The time zero of the run is this instant, in nanoseconds since 1970. Called at most once,
+    /// before anything else; without it the machine is in virtual time.
+    fn on_epoch(&mut self, unix_ns: u64) {
+        let _ = unix_ns;
+    }
+
     /// Whether the machine wants `on_poll` and `on_sched_delay`.
     fn wants_polls(&self) -> bool {
         false

@@ -342,6 +342,12 @@ impl<P: Carrier> Machine for Engine<P> {
         self.stamped(id, stamp);
     }
 
+    fn on_epoch(&mut self, unix_ns: u64) {
+        if let Some(dynamic) = self.dynamic.as_deref_mut() {
+            dynamic.set_epoch(unix_ns);
+        }
+    }
+
     fn wants_polls(&self) -> bool {
         true
     }

@@ -6,6 +6,7 @@ pub(crate) mod condition;
 mod extract;
 mod filter;
 pub(crate) mod message;
+mod now;
 mod random;
 mod table;
 pub(crate) mod template;
@@ -13,6 +14,7 @@ pub(crate) mod template;
 pub use awaited::{Awaited, Content, Matcher};
 pub use extract::{BODY_LIMIT, Extract, ExtractError, Place};
 pub(crate) use extract::{Body, Extractor, check_expression, expression};
+pub use now::VIRTUAL_EPOCH;
 pub use table::{PickRow, Table, TableError};
 pub use template::{BUILT_IN, Moment, Scope, Template, TemplateError};
 
@@ -32,6 +34,8 @@ pub enum Unsent {
 pub struct Locals {
     /// Its number in the whole run, from 0.
     pub(crate) session: u64,
+    /// The time at which its next text is filled in, in nanoseconds since 1970.
+    pub(crate) now: u64,
     /// Its row in each table.
     pub(crate) rows: Vec<u32>,
     /// The values of its variables, and whether they are set; unset ones keep their memory.

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::filter::{self, Filter};
+use super::now::{self, Now};
 use super::random::{self, Draw};
 use super::{Locals, PickRow, Source, Table, Unsent};
 use crate::secret::Secret;
@@ -24,7 +25,7 @@ pub struct Scope {
 }
 
 /// Predefined names.
-pub const BUILT_IN: [&str; 4] = ["session", "request", "counter", "random"];
+pub const BUILT_IN: [&str; 5] = ["session", "request", "counter", "random", "now"];
 
 /// A parsed text with fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +75,7 @@ enum What {
     Session,
     Request,
     Counter,
+    Now(Now),
     /// A draw, and its index among those of the request.
     Random(Draw, u64),
 }
@@ -217,6 +219,7 @@ impl What {
             Self::Session => random::number(moment.session.saturating_add(1), out),
             Self::Request => random::number(moment.request.saturating_add(1), out),
             Self::Counter => random::number(moment.counter.saturating_add(1), out),
+            Self::Now(now) => now.write(locals.now, out),
             Self::Random(draw, index) => draw.write(moment, *index, out),
         }
         Ok(())
@@ -268,6 +271,10 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
         *draws += 1;
         return Ok(What::Random(draw, *draws - 1));
     }
+    let words = split(value, ' ');
+    if words.first() == Some(&"now") {
+        return Ok(What::Now(now::parse(&words)?));
+    }
     if let Some(name) = environment_name(value) {
         let found = scope.environment.iter().find(|(known, _)| known == name);
         return match found {
@@ -318,7 +325,7 @@ impl Scope {
         }
         names.extend(["session", "request", "counter", "random.int LOW HIGH"].map(str::to_owned));
         names.extend(["random.hex DIGITS", "random.text LENGTH"].map(str::to_owned));
-        names.extend(["random.uuid", "random.pick A B ...", "env NAME"].map(str::to_owned));
+        names.extend(["random.uuid", "random.pick A B ...", "now", "env NAME"].map(str::to_owned));
         format!("known names: {}", names.join(", "))
     }
 }

@@ -130,6 +130,7 @@ impl Crew<'_> {
         drop(start.ready);
         let clock = start.go.recv().ok()?;
         let driver = driver.as_mut()?;
+        machine.on_epoch(clock.unix_epoch());
         self.wait_for_epoch(clock);
         let start_late = clock.now().since(Nanos::ZERO);
 

@@ -7,17 +7,19 @@ use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     epoch: u64,
+    /// The epoch by `CLOCK_REALTIME`, read once.
+    unix: u64,
 }
 
 impl Clock {
     /// A clock whose epoch is now.
     pub fn starting_now() -> Self {
-        Self { epoch: monotonic() }
+        Self { epoch: monotonic(), unix: realtime() }
     }
 
     /// A clock whose epoch is `lead` from now. Until then it shows zero.
     pub fn starting_in(lead: Span) -> Self {
-        Self { epoch: monotonic() + lead.as_nanos() }
+        Self { epoch: monotonic() + lead.as_nanos(), unix: realtime() + lead.as_nanos() }
     }
 
     /// A clock whose epoch is this instant of `CLOCK_REALTIME`, in nanoseconds since 1970. It is
@@ -30,7 +32,7 @@ impl Clock {
         let wall = realtime();
         let now = before + (monotonic() - before) / 2;
         match unix_ns.checked_sub(wall) {
-            Some(ahead) => Ok(Self { epoch: now.saturating_add(ahead) }),
+            Some(ahead) => Ok(Self { epoch: now.saturating_add(ahead), unix: unix_ns }),
             None => Err(Span(wall - unix_ns)),
         }
     }
@@ -44,6 +46,11 @@ impl Clock {
     /// Converts a time of `CLOCK_MONOTONIC`, in nanoseconds, to this clock; zero before the epoch.
     pub(crate) fn at(&self, monotonic: u64) -> Nanos {
         Nanos(monotonic.saturating_sub(self.epoch))
+    }
+
+    /// The epoch in nanoseconds since 1970. A later step of the wall clock does not change it.
+    pub fn unix_epoch(&self) -> u64 {
+        self.unix
     }
 
     /// The time until the epoch; zero after it.

@@ -39,6 +39,7 @@ mod streams;
 mod templates;
 mod theory;
 mod thresholds;
+mod times;
 mod tls;
 mod tokens;
 mod truth;

@@ -62,6 +62,7 @@ mod stamps;
 #[path = "../shared/stolen.rs"]
 mod stolen;
 mod thresholds;
+mod times;
 mod tls;
 mod tui;
 mod until;

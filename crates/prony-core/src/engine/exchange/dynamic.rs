@@ -177,11 +177,18 @@ impl Dynamic {
     }
 
     /// A session of this kind starts in this slot.
-    pub(in crate::engine) fn begin(&mut self, slot: u32, kind: u32, number: u64) {
+    pub(in crate::engine) fn begin(&mut self, slot: u32, kind: u32, number: u64, now: Nanos) {
         match self.usual_mut() {
-            Some(Self::Scripted(scripted)) => scripted.begin(slot, number),
+            Some(Self::Scripted(scripted)) => scripted.begin(slot, number, now),
             Some(Self::Directed(directed)) => directed.begin(slot, kind, number),
             _ => {}
+        }
+    }
+
+    /// The run starts at this time, in nanoseconds since 1970.
+    pub(in crate::engine) fn set_epoch(&mut self, epoch: u64) {
+        if let Some(Self::Scripted(scripted)) = self.usual_mut() {
+            scripted.set_epoch(epoch);
         }
     }
 

@@ -4,6 +4,7 @@ use super::Exchange;
 use crate::fault::Fault;
 use crate::plan::{Cookies, Plan};
 use crate::proto::Reply;
+use crate::script::VIRTUAL_EPOCH;
 use crate::script::{Capture, Filled, Jar, Locals, Origin, Repetition, Scratch, Script, Unsent};
 use crate::units::{Nanos, Span};
 
@@ -24,6 +25,8 @@ pub(in crate::engine) struct Scripted {
     spare: Vec<Box<Capture>>,
     /// Scratch of conditions.
     scratch: Scratch,
+    /// When the run starts, in nanoseconds since 1970.
+    epoch: u64,
 }
 
 #[derive(Debug)]
@@ -77,11 +80,17 @@ impl Scripted {
             filled: Filled::default(),
             spare: Vec::new(),
             scratch: Scratch::default(),
+            epoch: VIRTUAL_EPOCH,
         })
     }
 
+    /// The run starts at this time, in nanoseconds since 1970.
+    pub(super) fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
     /// A session starts in this slot.
-    pub(super) fn begin(&mut self, place: u32, number: u64) {
+    pub(super) fn begin(&mut self, place: u32, number: u64, now: Nanos) {
         let cookies = self.script.cookies();
         while self.known.len() <= place as usize {
             let (locals, jar) = (Locals::default(), Jar::new(cookies));
@@ -90,6 +99,7 @@ impl Scripted {
         let known = &mut self.known[place as usize];
         known.step = StepState::default();
         known.jar.clear();
+        known.locals.now = self.epoch.saturating_add(now.0);
         self.script.begin(number, &mut known.locals);
     }
 
@@ -100,16 +110,18 @@ impl Scripted {
     }
 
     /// The first burst from this one on that the session makes, or `end`; and how many steps it
-    /// skips. `request` is the number of its next request.
+    /// skips. `request` is the number of its next request,
+    /// which is decided at `now`.
     pub(in crate::engine) fn arrive(
         &mut self,
         slot: u32,
         burst: u32,
         end: u32,
-        request: u32,
+        (request, now): (u32, Nanos),
     ) -> (u32, u64) {
         let Some(flow) = self.script.flow() else { return (burst, 0) };
-        let locals = &self.known[slot as usize].locals;
+        let locals = &mut self.known[slot as usize].locals;
+        locals.now = self.epoch.saturating_add(now.0);
         let mut deciding = self.script.deciding(request.into(), locals, &mut self.scratch);
         flow.arrive(burst, end, &mut deciding)
     }
@@ -120,10 +132,11 @@ impl Scripted {
         slot: u32,
         burst: u32,
         (round, most): (u32, u32),
-        request: u32,
+        (request, now): (u32, Nanos),
     ) -> (Repetition, u32) {
         let Some(flow) = self.script.flow() else { return (Repetition::Over, burst + 1) };
-        let locals = &self.known[slot as usize].locals;
+        let locals = &mut self.known[slot as usize].locals;
+        locals.now = self.epoch.saturating_add(now.0);
         let mut deciding = self.script.deciding(request.into(), locals, &mut self.scratch);
         (flow.repeats(burst, round, most, &mut deciding), flow.next(burst))
     }
@@ -198,6 +211,7 @@ impl Scripted {
     /// Fill in the variable parts of a request.
     pub(super) fn fill(&mut self, exchange: &Exchange, now: Nanos) -> Result<&Filled, Fault> {
         let Known { locals, jar, .. } = &mut self.known[exchange.user as usize];
+        locals.now = self.epoch.saturating_add(now.0);
         let secure = self.secure[exchange.call as usize];
         let jar = self.shared.as_mut().unwrap_or(jar);
         let jar = self.script.has_cookies().then_some((jar, secure));

@@ -17,7 +17,7 @@ impl<P: Carrier> Engine<P> {
     /// A session starts: at its first step that it does not skip.
     #[cold]
     pub(super) fn begin_decided(&mut self, slot: u32, intended: Nanos, now: Nanos) {
-        if self.arrive(slot) {
+        if self.arrive(slot, now) {
             self.advance_decided(slot, intended, now);
         } else {
             self.end_session(slot, SessionEnd::Completed, now);
@@ -70,12 +70,12 @@ impl<P: Carrier> Engine<P> {
         session.next = 0;
         session.made += 1;
         session.round += 1;
-        if !self.repeats(slot, burst.repeat) {
+        if !self.repeats(slot, burst.repeat, now) {
             let Kind::Sessions(sessions) = &mut self.load.kind else { return };
             if sessions.gives_up(slot) {
                 return self.end_session(slot, SessionEnd::Failed, now);
             }
-            if !self.arrive(slot) {
+            if !self.arrive(slot, now) {
                 let failed = self.session(slot).is_some_and(|session| session.failed);
                 let how = if failed { SessionEnd::Failed } else { SessionEnd::Completed };
                 return self.end_session(slot, how, now);
@@ -87,13 +87,14 @@ impl<P: Carrier> Engine<P> {
 
     /// Move the session to the first step from its own on that it does not skip. Returns whether
     /// there is one.
-    fn arrive(&mut self, slot: u32) -> bool {
+    fn arrive(&mut self, slot: u32, now: Nanos) -> bool {
         let Kind::Sessions(sessions) = &mut self.load.kind else { return false };
         let session = &mut sessions.all[slot as usize];
         let Some(decisions) = self.dynamic.as_deref_mut().and_then(Dynamic::decisions) else {
             return true;
         };
-        let (burst, skipped) = decisions.arrive(slot, session.burst, session.end, session.started);
+        let (burst, skipped) =
+            decisions.arrive(slot, session.burst, session.end, (session.started, now));
         session.burst = burst;
         if skipped > 0 {
             self.recorder.steps_skipped(session.began, skipped);
@@ -103,14 +104,15 @@ impl<P: Carrier> Engine<P> {
 
     /// Whether the session repeats the burst that it has just made. If not, it moves to the one
     /// after it.
-    fn repeats(&mut self, slot: u32, most: u32) -> bool {
+    fn repeats(&mut self, slot: u32, most: u32, now: Nanos) -> bool {
         let Kind::Sessions(sessions) = &mut self.load.kind else { return false };
         let session = &mut sessions.all[slot as usize];
         let Some(decisions) = self.dynamic.as_deref_mut().and_then(Dynamic::decisions) else {
             return false;
         };
         let rounds = (session.round, most);
-        let (repetition, next) = decisions.repeats(slot, session.burst, rounds, session.started);
+        let (repetition, next) =
+            decisions.repeats(slot, session.burst, rounds, (session.started, now));
         match repetition {
             Repetition::Again => return true,
             Repetition::Over => {}

@@ -75,7 +75,7 @@ impl<P: Carrier> Engine<P> {
         let kind = sessions.all[slot as usize].kind;
         self.dispatch.enter(slot, number);
         if let Some(dynamic) = &mut self.dynamic {
-            dynamic.begin(slot, kind, number);
+            dynamic.begin(slot, kind, number, now);
         }
         self.secure.new_session(slot);
         self.recorder.session_started(kind, intended);

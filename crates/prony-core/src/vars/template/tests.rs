@@ -24,6 +24,7 @@ fn filled(text: &str) -> Result<String, Unsent> {
     let template = Template::parse(text.as_bytes(), &scope(), &mut 0).expect("a template");
     let mut locals = Locals { session: 3, rows: vec![1], ..Locals::default() };
     locals.set(0, b"t&1");
+    locals.now = crate::vars::VIRTUAL_EPOCH + 5_250_000_000;
     let moment = Moment { seed: 1, session: 3, request: 0, counter: 29 };
     let source = Source { moment, tables: &tables(), locals: &locals };
     let mut out = Vec::new();
@@ -53,6 +54,8 @@ fn fields_are_filled_in() {
         ("{{env API_KEY}} {{ env  API_KEY | json }}", r#"k"y k\"y"#),
         ("{{random.pick 'x | }}'}}", "x | }}"),
         ("{{random.int 5 5}}{{random.pick a}}", "5a"),
+        ("{{now}} {{now unix}}", "2026-01-01T00:00:05.250Z 1767225605"),
+        ("{{now +1d '%d.%m.%Y %H:%M' | url}}", "02.01.2026%2000%3A00"),
     ] {
         assert_eq!(filled(text).as_deref(), Ok(result), "{text}");
     }
