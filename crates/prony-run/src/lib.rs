@@ -21,6 +21,7 @@ pub mod plan_file;
 pub mod progress;
 pub mod raw;
 mod redirects;
+mod rows;
 pub mod run;
 pub mod target_process;
 pub mod tls;

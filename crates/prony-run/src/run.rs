@@ -20,6 +20,7 @@ use crate::abort;
 use crate::error::Error;
 use crate::here;
 use crate::redirects;
+use crate::rows;
 use crate::tls;
 
 /// The origin of a plan, for the report.
@@ -326,7 +327,8 @@ pub(crate) fn noted(mut summary: Summary) -> Summary {
         return summary;
     }
     let notes = cap_reached(&summary).into_iter().chain(one_jar(&summary.plan));
-    let notes: Vec<_> = notes.chain(redirects::notes(&summary)).collect();
+    let notes: Vec<_> =
+        notes.chain(redirects::notes(&summary)).chain(rows::notes(&summary)).collect();
     summary.run.notes.extend(notes);
     summary
 }

@@ -175,6 +175,11 @@ pub struct Data {
 }
 
 impl Data {
+    /// How many sessions have rows in all tables whose rows limit their number; `u64::MAX`: all.
+    pub fn sessions_max(&self) -> u64 {
+        self.tables.iter().filter_map(|table| table.sessions_max()).min().unwrap_or(u64::MAX)
+    }
+
     /// Whether there are no tables, variables and environment variables.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.variables.is_empty()
@@ -539,7 +544,8 @@ impl Plan {
         let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
         // A share without a session would have nothing to do.
         let sessions = self.stop.sessions.filter(|_| self.sessions.is_some());
-        let most = u64::from(connections).min(sessions.unwrap_or(u64::MAX));
+        let sessions = sessions.unwrap_or(u64::MAX).min(self.data.sessions_max());
+        let most = u64::from(connections).min(sessions);
         (self.shard.share_of(most) as u32).max(1)
     }
 

@@ -15,7 +15,8 @@ pub use awaited::{Awaited, Content, Matcher};
 pub use extract::{BODY_LIMIT, Extract, ExtractError, Place};
 pub(crate) use extract::{Body, Extractor, check_expression, expression};
 pub use now::VIRTUAL_EPOCH;
-pub use table::{PickRow, Table, TableError};
+pub(crate) use table::NO_ROW;
+pub use table::{Exhausted, PickRow, Table, TableError};
 pub use template::{BUILT_IN, Moment, Scope, Template, TemplateError};
 
 use std::sync::Arc;
@@ -80,8 +81,10 @@ impl Locals {
 }
 
 impl Source<'_> {
-    fn cell(&self, table: usize, column: usize) -> &str {
-        self.tables[table].cell(self.locals.rows[table], column)
+    /// The cell of the session's row; `None`: the table has no row for it.
+    fn cell(&self, table: usize, column: usize) -> Option<&str> {
+        let row = self.locals.rows[table];
+        (row != NO_ROW).then(|| self.tables[table].cell(row, column))
     }
 }
 

@@ -95,6 +95,11 @@ pub(super) fn number(n: u64, out: &mut Vec<u8>) {
     write(out, format_args!("{n}"));
 }
 
+/// A decimal number, with a sign if it is negative.
+pub(super) fn whole(n: i128, out: &mut Vec<u8>) {
+    write(out, format_args!("{n}"));
+}
+
 fn write(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("memory takes what is written to it");
 }

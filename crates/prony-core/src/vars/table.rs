@@ -10,6 +10,7 @@ use crate::rng::{self, Stream};
 pub struct Table {
     name: String,
     pick: PickRow,
+    exhausted: Exhausted,
     columns: Vec<String>,
     /// All cells, concatenated.
     text: String,
@@ -26,7 +27,27 @@ pub enum PickRow {
     InTurn,
     /// At random with equal probabilities; depends only on the seed and the session's number.
     Random,
+    /// Session k has row k. No two sessions of the run have the same row, whatever its threads and
+    /// shares: the numbers of their sessions are disjoint. What follows the last row is
+    /// [`Exhausted`].
+    Unique,
 }
+
+/// What happens to sessions for which a table with [`PickRow::Unique`] has no row left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exhausted {
+    /// They do not start: the load ends.
+    #[default]
+    Stop,
+    /// They use the rows again, from the first on.
+    Reuse,
+    /// They have no row: their requests that need one fail unsent.
+    Fail,
+}
+
+/// What stands for the row of a session for which the table has none. A table has fewer rows.
+pub(crate) const NO_ROW: u32 = u32::MAX;
 
 /// Why a table is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +89,8 @@ struct Plain {
     name: String,
     #[serde(default)]
     pick: PickRow,
+    #[serde(default, skip_serializing_if = "Exhausted::is_stop")]
+    exhausted: Exhausted,
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
@@ -85,7 +108,15 @@ impl Table {
             return Err(TableError::SameName(columns[i].clone()));
         }
         let name = name.to_owned();
-        Ok(Self { name, pick, columns, text: String::new(), ends: Vec::new() })
+        let (text, ends) = (String::new(), Vec::new());
+        Ok(Self { name, pick, exhausted: Exhausted::default(), columns, text, ends })
+    }
+
+    /// The same table, with this policy for sessions for which it has no row left.
+    #[must_use]
+    pub fn when_exhausted(mut self, exhausted: Exhausted) -> Self {
+        self.exhausted = exhausted;
+        self
     }
 
     /// Append a row.
@@ -116,6 +147,17 @@ impl Table {
         self.pick
     }
 
+    /// What happens to sessions for which it has no row left, with [`PickRow::Unique`].
+    pub fn exhausted(&self) -> Exhausted {
+        self.exhausted
+    }
+
+    /// How many sessions can start, if its rows limit their number.
+    pub fn sessions_max(&self) -> Option<u64> {
+        let limits = self.pick == PickRow::Unique && self.exhausted == Exhausted::Stop;
+        limits.then_some(self.rows() as u64)
+    }
+
     /// The names of its columns.
     pub fn columns(&self) -> &[String] {
         &self.columns
@@ -139,8 +181,9 @@ impl Table {
     /// A table with the same columns and one row, which has `text` in each cell.
     pub fn hidden(&self, text: &str) -> Self {
         let columns = self.columns.clone();
-        let mut table =
-            Self::new(&self.name, self.pick, columns).expect("the columns are those of a table");
+        let mut table = Self::new(&self.name, self.pick, columns)
+            .expect("the columns are those of a table")
+            .when_exhausted(self.exhausted);
         table.push(self.columns.iter().map(|_| text)).expect("one cell for each column");
         table
     }
@@ -151,15 +194,18 @@ impl Table {
         let ends = self.ends[..cells].to_vec();
         let text = ends.last().map_or("", |&end| &self.text[..end as usize]).to_owned();
         let (name, columns) = (self.name.clone(), self.columns.clone());
-        Self { name, pick: self.pick, columns, text, ends }
+        Self { name, pick: self.pick, exhausted: self.exhausted, columns, text, ends }
     }
 
-    /// The row of session `session` (its number in the run, from 0). `index` is the index of the
-    /// table in the plan.
+    /// The row of session `session` (its number in the run, from 0), or [`NO_ROW`]. `index` is the
+    /// index of the table in the plan.
     pub(crate) fn row_of(&self, session: u64, index: usize, seed: u64) -> u32 {
         let rows = self.rows() as u64;
         let row = match self.pick {
             PickRow::InTurn => session % rows,
+            PickRow::Unique if session < rows => session,
+            PickRow::Unique if self.exhausted == Exhausted::Reuse => session % rows,
+            PickRow::Unique => return NO_ROW,
             PickRow::Random => {
                 let bits = rng::keyed(seed, Stream::Rows, session, index as u64);
                 ((u128::from(bits) * u128::from(rows)) >> 64) as u64
@@ -169,11 +215,19 @@ impl Table {
     }
 }
 
+impl Exhausted {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_stop(&self) -> bool {
+        *self == Self::Stop
+    }
+}
+
 impl TryFrom<Plain> for Table {
     type Error = TableError;
 
     fn try_from(plain: Plain) -> Result<Self, TableError> {
-        let mut table = Self::new(&plain.name, plain.pick, plain.columns)?;
+        let table = Self::new(&plain.name, plain.pick, plain.columns)?;
+        let mut table = table.when_exhausted(plain.exhausted);
         for row in &plain.rows {
             table.push(row.iter().map(String::as_str))?;
         }
@@ -188,8 +242,8 @@ impl From<Table> for Plain {
             (0..table.columns.len()).map(cell).collect()
         };
         let rows = (0..table.rows() as u32).map(row).collect();
-        let Table { name, pick, columns, .. } = table;
-        Self { name, pick, columns, rows }
+        let Table { name, pick, exhausted, columns, .. } = table;
+        Self { name, pick, exhausted, columns, rows }
     }
 }
 
@@ -237,6 +291,25 @@ mod tests {
         // Three and a half standard deviations.
         assert!(counts.iter().all(|n| (910..=1090).contains(n)), "{counts:?}");
         assert!((0..50).any(|s| random.row_of(s, 0, 1) != random.row_of(s, 1, 1)), "by table");
+    }
+
+    #[test]
+    fn unique_rows_are_used_once_and_what_follows_is_the_policy() {
+        let rows = |exhausted| {
+            let table = users(PickRow::Unique).when_exhausted(exhausted);
+            let rows: Vec<_> = (0..5).map(|session| table.row_of(session, 0, 1)).collect();
+            (rows, table.sessions_max())
+        };
+        assert_eq!(rows(Exhausted::Stop), (vec![0, 1, 2, NO_ROW, NO_ROW], Some(3)));
+        assert_eq!(rows(Exhausted::Fail), (vec![0, 1, 2, NO_ROW, NO_ROW], None));
+        assert_eq!(rows(Exhausted::Reuse), (vec![0, 1, 2, 0, 1], None));
+        assert_eq!(users(PickRow::InTurn).sessions_max(), None);
+        let table = users(PickRow::Unique).when_exhausted(Exhausted::Fail);
+        let text = serde_json::to_string(&table).expect("JSON");
+        assert!(text.contains(r#""pick":"unique","exhausted":"fail""#), "{text}");
+        assert_eq!(serde_json::from_str::<Table>(&text).expect("a table"), table);
+        assert_eq!(table.hidden("-").exhausted(), Exhausted::Fail);
+        assert_eq!(table.first_rows(2).exhausted(), Exhausted::Fail);
     }
 
     #[test]

@@ -34,6 +34,13 @@ pub struct Template {
     pieces: Vec<Piece>,
 }
 
+/// A number that no other request of the run has: `from`, and `step` more for each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counter {
+    from: i64,
+    step: i64,
+}
+
 /// Why a template is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateError {
@@ -74,7 +81,7 @@ enum What {
     },
     Session,
     Request,
-    Counter,
+    Counter(Counter),
     Now(Now),
     /// A draw, and its index among those of the request.
     Random(Draw, u64),
@@ -214,15 +221,41 @@ impl What {
             }
             Self::Environment(value) => out.extend_from_slice(value.expose().as_bytes()),
             Self::Cell { table, column } => {
-                out.extend_from_slice(source.cell(*table, *column).as_bytes());
+                let cell = source.cell(*table, *column).ok_or(Unsent::NoValue)?;
+                out.extend_from_slice(cell.as_bytes());
             }
             Self::Session => random::number(moment.session.saturating_add(1), out),
             Self::Request => random::number(moment.request.saturating_add(1), out),
-            Self::Counter => random::number(moment.counter.saturating_add(1), out),
+            Self::Counter(counter) => counter.write(moment.counter, out),
             Self::Now(now) => now.write(locals.now, out),
             Self::Random(draw, index) => draw.write(moment, *index, out),
         }
         Ok(())
+    }
+}
+
+impl Counter {
+    /// Parse the words after `counter`: none, FROM, or FROM STEP.
+    fn parse(words: &[&str]) -> Result<Self, String> {
+        let number = |text: &str| {
+            let wrong = |_| format!("'{}' is not a whole number", text.escape_debug());
+            text.parse::<i64>().map_err(wrong)
+        };
+        let (from, step) = match words {
+            [] => (1, 1),
+            [from] => (number(from)?, 1),
+            [from, step] => (number(from)?, number(step)?),
+            _ => return Err("write 'counter [FROM [STEP]]'".into()),
+        };
+        if step == 0 {
+            return Err("with a step of 0, all requests would have the same number".into());
+        }
+        Ok(Self { from, step })
+    }
+
+    fn write(self, counter: u64, out: &mut Vec<u8>) {
+        let up = i128::from(self.step) * i128::from(counter);
+        random::whole(i128::from(self.from) + up, out);
     }
 }
 
@@ -272,8 +305,10 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
         return Ok(What::Random(draw, *draws - 1));
     }
     let words = split(value, ' ');
-    if words.first() == Some(&"now") {
-        return Ok(What::Now(now::parse(&words)?));
+    match words[..] {
+        ["now", ..] => return Ok(What::Now(now::parse(&words)?)),
+        ["counter", ref rest @ ..] => return Ok(What::Counter(Counter::parse(rest)?)),
+        _ => {}
     }
     if let Some(name) = environment_name(value) {
         let found = scope.environment.iter().find(|(known, _)| known == name);
@@ -301,7 +336,6 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
     match value {
         "session" => Ok(What::Session),
         "request" => Ok(What::Request),
-        "counter" => Ok(What::Counter),
         _ => Err(format!("'{}' is unknown; {}", value.escape_debug(), scope.known_names())),
     }
 }
@@ -323,7 +357,8 @@ impl Scope {
             names.truncate(12);
             names.push("...".to_owned());
         }
-        names.extend(["session", "request", "counter", "random.int LOW HIGH"].map(str::to_owned));
+        names.extend(["session", "request", "counter [FROM [STEP]]"].map(str::to_owned));
+        names.extend(["random.int LOW HIGH"].map(str::to_owned));
         names.extend(["random.hex DIGITS", "random.text LENGTH"].map(str::to_owned));
         names.extend(["random.uuid", "random.pick A B ...", "now", "env NAME"].map(str::to_owned));
         format!("known names: {}", names.join(", "))

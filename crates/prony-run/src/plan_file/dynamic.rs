@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use prony_core::plan::{Burst, CallSpec, Data, Plan};
 use prony_core::script::{
-    Extract, Part, PickRow, Place, Script, ScriptError, Table, Template, is_name,
+    Exhausted, Extract, Part, PickRow, Place, Script, ScriptError, Table, Template, is_name,
 };
 use toml::de::DeValue;
 
 use super::explain::{array, line, quoted};
 use super::reader::{Item, Section};
 use super::request::Requests;
-use super::words::{ROWS, word};
+use super::words::{EXHAUSTED, ROWS, word};
 use crate::builder::Targets;
 
 const TABLE: &str = "[data.NAME] with file = \"FILE.csv\", or with columns and rows";
@@ -185,11 +185,18 @@ impl<'a> Requests<'a> {
         let mut section = Section::new("a table", item.at, table);
         let columns = section.take("columns").and_then(|i| self.texts(i));
         let pick = section.take("pick").and_then(|i| i.word(&mut self.problems, ROWS));
+        let policy = section.take("exhausted");
+        let exhausted = policy.as_ref().and_then(|i| i.word(&mut self.problems, EXHAUSTED));
         let separator = section.take("separator").and_then(|i| self.separator(i));
         let (file, rows) = (section.take("file"), section.take("rows"));
         section.finish(&mut self.problems);
         let pick = pick.unwrap_or_default();
-        match (file, rows, columns) {
+        if let Some(item) = policy.filter(|_| pick != PickRow::Unique) {
+            let what = "`exhausted` is for rows that are used once: add pick = \"unique\"";
+            self.problems.add(item.at, what);
+        }
+        let exhausted = exhausted.unwrap_or_default();
+        let table = match (file, rows, columns) {
             (Some(file), None, columns) => self.csv(file, separator.unwrap_or(b','), |first| {
                 let columns = columns.clone().or(first)?;
                 Some(Table::new(name, pick, columns).map_err(|e| e.to_string()))
@@ -203,7 +210,8 @@ impl<'a> Requests<'a> {
                 self.problems.add(item.at, format!("`{name}`: a table is {TABLE}"));
                 None
             }
-        }
+        };
+        table.map(|table| table.when_exhausted(exhausted))
     }
 
     /// Reads the rows of a CSV file. `begin` creates the table, from the first line if necessary.
@@ -411,6 +419,9 @@ pub(super) fn data(data: &Data, out: &mut String) {
         out.push_str(&format!("\n[data.{}]\n", table.name()));
         if table.pick() != PickRow::InTurn {
             line(out, "pick", quoted(word(ROWS, &table.pick())));
+        }
+        if table.exhausted() != Exhausted::Stop {
+            line(out, "exhausted", quoted(word(EXHAUSTED, &table.exhausted())));
         }
         let texts = |cells: Vec<&str>| array(&cells.into_iter().map(quoted).collect::<Vec<_>>());
         line(out, "columns", texts(table.columns().iter().map(String::as_str).collect()));

@@ -4,7 +4,7 @@ use prony_core::plan::{
     AtLimit, Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, Resume, RetryOn, StreamFormat,
     TlsVersion, TokenDialect,
 };
-use prony_core::script::PickRow;
+use prony_core::script::{Exhausted, PickRow};
 
 /// Words and their meanings.
 pub(super) type Words<T> = &'static [(&'static str, T)];
@@ -66,7 +66,10 @@ pub(super) const RESUME: Words<Resume> =
     &[("on", Resume::On), ("off", Resume::Off), ("session", Resume::Session)];
 
 pub(super) const ROWS: Words<PickRow> =
-    &[("in-turn", PickRow::InTurn), ("random", PickRow::Random)];
+    &[("in-turn", PickRow::InTurn), ("random", PickRow::Random), ("unique", PickRow::Unique)];
+
+pub(super) const EXHAUSTED: Words<Exhausted> =
+    &[("stop", Exhausted::Stop), ("reuse", Exhausted::Reuse), ("fail", Exhausted::Fail)];
 
 /// Whether the timeout counts from the send.
 pub(super) const TIMEOUT_FROM: Words<bool> = &[("intended", false), ("send", true)];

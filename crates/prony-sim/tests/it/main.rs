@@ -31,6 +31,7 @@ mod reconnects;
 mod redirects;
 mod regressions;
 mod replay;
+mod rows;
 mod scenarios;
 mod serve;
 mod sessions;

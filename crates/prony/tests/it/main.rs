@@ -47,6 +47,7 @@ mod redirects;
 mod refusals;
 mod replay;
 mod rig;
+mod rows;
 mod rtt;
 mod rtt_tls;
 mod saved;

@@ -20,7 +20,7 @@ use prony_core::record::{
     StreamBodies, StreamMessages, StreamTime, Times, TokenTally,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::script::{Extract, PickRow, Place, Table};
+use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
 use prony_core::summary::{
     BadLine, Burstiness, ClockOffset, CpuPressure, DirectorCost, Host, Hosts, LogRead, Loss,
@@ -454,6 +454,10 @@ fn summaries() -> Vec<Summary> {
     let mut table = Table::new("users", PickRow::Random, vec!["id".to_owned()]).expect("a column");
     table.push(["7"]).expect("one cell");
     filled.plan.data.tables.push(Arc::new(table));
+    let unique = Table::new("once", PickRow::Unique, vec!["id".to_owned()]).expect("a column");
+    let mut unique = unique.when_exhausted(Exhausted::Fail);
+    unique.push(["8"]).expect("one cell");
+    filled.plan.data.tables.push(Arc::new(unique));
     filled.plan.data.variables.push(("me".to_owned(), "{{users.id}}".to_owned()));
     filled.plan.calls[0].template = true;
     for place in [

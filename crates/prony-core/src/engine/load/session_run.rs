@@ -67,7 +67,7 @@ impl<P: Carrier> Engine<P> {
     ) {
         let measured = intended >= Nanos::ZERO + self.plan.warmup;
         let Some(sessions) = self.sessions() else { return };
-        if measured && sessions.requests == Some(0) {
+        if (measured && sessions.requests == Some(0)) || !sessions.has_row(number) {
             sessions.retire();
             return;
         }

@@ -25,6 +25,10 @@ pub(super) struct Sessions {
     retries: u32,
     /// Measured requests that may still start.
     pub(super) requests: Option<u64>,
+    /// Sessions with this number or a larger one do not start: the tables have no rows for them.
+    first_without_row: u64,
+    /// A session did not start for this reason.
+    out_of_rows: bool,
     /// The end of the load has stopped a session.
     pub(super) cut: bool,
     /// False until the first tick. A share without arrivals must get one tick to finish.
@@ -215,6 +219,8 @@ impl Sessions {
             on_failure: wanted.on_failure,
             retries: wanted.retries,
             requests: plan.stop.requests.map(|n| shard.share_of(n)),
+            first_without_row: plan.data.sessions_max(),
+            out_of_rows: false,
             cut: false,
             begun,
             pick: wanted.pick,
@@ -321,6 +327,12 @@ impl Sessions {
         }
     }
 
+    /// Whether the tables have a row for this session. If not, the load ends.
+    pub(super) fn has_row(&mut self, number: u64) -> bool {
+        self.out_of_rows |= number >= self.first_without_row;
+        !self.out_of_rows
+    }
+
     /// Whether no session runs and none will start.
     pub(super) fn is_done(&self) -> bool {
         self.begun && self.live() == 0 && self.are_all_begun()
@@ -334,7 +346,7 @@ impl Sessions {
                 *by_count && !cancelled && !cut && schedule.is_over()
             }
         };
-        !self.cut && (counted || self.requests == Some(0))
+        !self.cut && (counted || self.requests == Some(0) || self.out_of_rows)
     }
 
     pub(super) fn are_all_begun(&self) -> bool {

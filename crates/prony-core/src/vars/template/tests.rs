@@ -54,6 +54,7 @@ fn fields_are_filled_in() {
         ("{{env API_KEY}} {{ env  API_KEY | json }}", r#"k"y k\"y"#),
         ("{{random.pick 'x | }}'}}", "x | }}"),
         ("{{random.int 5 5}}{{random.pick a}}", "5a"),
+        ("{{counter 1000}} {{counter 0 -10}} {{ counter  -5 2 | url }}", "1029 -290 53"),
         ("{{now}} {{now unix}}", "2026-01-01T00:00:05.250Z 1767225605"),
         ("{{now +1d '%d.%m.%Y %H:%M' | url}}", "02.01.2026%2000%3A00"),
     ] {
@@ -85,6 +86,9 @@ fn rejects_malformed_templates_with_the_position() {
         ("{{users.name}}", 2, "'users' has no column 'name'; its columns are: mail, first name"),
         ("{{user.mail}}", 2, "'user.mail' is unknown; known names: "),
         ("{{random.int 1}}", 2, "write 'random.int LOW HIGH'"),
+        ("{{counter a}}", 2, "'a' is not a whole number"),
+        ("{{counter 1 0}}", 2, "with a step of 0, all requests"),
+        ("{{counter 1 2 3}}", 2, "write 'counter [FROM [STEP]]'"),
         ("{{random}}", 2, "'random' is unknown; the random fields are: random.int LOW HIGH, "),
         ("{{token|}}", 2, "'' is not a known filter; use url, json, base64 or path"),
         ("{{token || url}}", 2, "'' is not a known filter"),

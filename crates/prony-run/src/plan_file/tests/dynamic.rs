@@ -130,7 +130,7 @@ fn reads_tables_from_csv_files() {
         p:6:32: `rows` is true or false, expected a string
         p:6:8: the table has no rows
         p:4:1: two columns are called 'a'
-        p:6:8: `pick`: 'last' is unknown; write "in-turn" or "random"
+        p:6:8: `pick`: 'last' is unknown; write "in-turn" or "random" or "unique"
         p:7:13: `separator` 'ab': write one character, as ";" or "\t"
         p:8:1: a table has no key `column`; did you mean `columns`?"#]]
     .assert_eq(&all.join("\n"));
@@ -167,9 +167,9 @@ fn reports_positions_of_template_errors() {
         ],
         expect![[r#"
             p:3:12: templates and extracts need sessions
-            p:3:36: 'nme' is unknown; known names: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:3:36: 'nme' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:3:27: '{{' is not followed by '}}'
-            p:3:66: `A`: 'b' is unknown; known names: session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:3:66: `A`: 'b' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:3:40: the bounds 2 and 1 are swapped
             p:3:37: ' ' cannot be sent here
             p:3:25: a `bare` request cannot be a template
@@ -180,7 +180,7 @@ fn reports_positions_of_template_errors() {
             p:5:13: `variables` is a number, expected [variables] with name = "value"
             p:4:1: `data`: the name 'session' is reserved
             p:4:11: `variables`: '1' is not a valid name; use letters, digits, '_' and '-'
-            p:5:20: `A`: 'x' is unknown; known names: ok, session, request, counter, random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:5:20: `A`: 'x' is unknown; known names: ok, session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
         "#]],
     );
 }

@@ -10,7 +10,7 @@ use prony_core::plan::{
     Until,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::script::{Extract, PickRow, Place, Table};
+use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
 use prony_core::target::Endpoint;
 use prony_core::threshold::Threshold;
 use prony_core::units::Span;
@@ -125,10 +125,18 @@ fn extract() -> impl Strategy<Value = Extract> {
 
 fn data() -> impl Strategy<Value = Data> {
     let row = (any_text(), any_text());
-    let rows = (prop::collection::vec(row, 1..4), select(vec![PickRow::InTurn, PickRow::Random]));
-    let table = rows.prop_map(|(rows, pick)| {
+    let picks = vec![
+        (PickRow::InTurn, Exhausted::Stop),
+        (PickRow::Random, Exhausted::Stop),
+        (PickRow::Unique, Exhausted::Stop),
+        (PickRow::Unique, Exhausted::Reuse),
+        (PickRow::Unique, Exhausted::Fail),
+    ];
+    let rows = (prop::collection::vec(row, 1..4), select(picks));
+    let table = rows.prop_map(|(rows, (pick, exhausted))| {
         let columns = vec!["a".to_owned(), "c d".to_owned()];
-        let mut table = Table::new("t", pick, columns).expect("columns");
+        let table = Table::new("t", pick, columns).expect("columns");
+        let mut table = table.when_exhausted(exhausted);
         for (a, b) in &rows {
             table.push([a.as_str(), b]).expect("two cells");
         }
