@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::cookies::{Jar, Origin};
 use super::flow::{ConditionPlace, Deciding, Flow};
-use super::{Filled, Locals, Source, Table, TableError, Unsent, is_name, messages};
+use super::{Filled, Locals, Sent, Source, Table, TableError, Unsent, is_name, messages};
 use crate::plan::{CallSpec, Cookies, Plan, Sessions, Shared};
 use crate::units::Nanos;
 use crate::vars::Extractor;
@@ -77,6 +77,8 @@ struct Call {
     equals: bool,
     headers: bool,
     body: bool,
+    /// Whether a header value has the path or the body, which are filled in before it.
+    body_first: bool,
 }
 
 impl Script {
@@ -96,7 +98,7 @@ impl Script {
     fn compile(plan: &Plan) -> Result<Option<Self>, Vec<ScriptError>> {
         let cookies = plan.sessions.as_ref().map_or(Cookies::Off, |s| s.cookies);
         let plain = |call: &CallSpec| !call.template && call.extract.is_empty();
-        let scope = scope(plan).map_err(|error| vec![error])?;
+        let mut scope = scope(plan).map_err(|error| vec![error])?;
         let initial = initial(plan, &scope).map_err(|error| vec![error])?;
         let has_control = plan.sessions.as_ref().is_some_and(Sessions::has_control);
         if cookies == Cookies::Off && !has_control && plan.calls.iter().all(plain) {
@@ -108,10 +110,11 @@ impl Script {
         };
         let mut calls = Vec::with_capacity(plan.calls.len());
         for (index, spec) in plan.calls.iter().enumerate() {
-            match compile(spec, &scope) {
+            match compile(spec, &mut scope) {
                 Ok(call) => calls.push(call),
                 Err(error) => problems.push(ScriptError { call: Some(index), ..error }),
             }
+            scope.sent = None;
         }
         if problems.is_empty() {
             match &plan.sessions {
@@ -204,7 +207,7 @@ impl Script {
             value.clear();
             // Random fields here do not share draws with those of the requests.
             let moment = Moment { request: u64::MAX, ..self.moment(session, 0) };
-            let source = Source { moment, tables: &self.tables, locals };
+            let source = self.source(moment, locals);
             if template.fill(source, &mut value, &mut scratch).is_ok() {
                 locals.set(index, &value);
             }
@@ -229,20 +232,10 @@ impl Script {
         filled.clear();
         let (spec, call) = (&self.specs[call as usize], &self.calls[call as usize]);
         if let Some(parts) = &call.parts {
-            let moment = self.moment(locals.session, request);
-            let source = Source { moment, tables: &self.tables, locals };
-            for (index, template) in parts.iter().enumerate() {
-                let (out, scratch) = filled.buffers();
-                if index + 1 == parts.len() && !call.messages.is_empty() {
-                    filled.fill_messages(&call.messages, source)?;
-                } else {
-                    template.fill(source, out, scratch)?;
-                }
-                let part = filled.end_part();
-                let kind = call.part_of(index, parts.len());
-                if misfit(kind, part).is_some() || (index == 0 && part.first() != Some(&b'/')) {
-                    return Err(Unsent::Unfit);
-                }
+            let source = self.source(self.moment(locals.session, request), locals);
+            match call.body_first {
+                false => call.fill_parts(parts, source, None, filled)?,
+                true => call.fill_body_first(parts, source, filled)?,
             }
         }
         if let Some((jar, secure)) = jar {
@@ -268,8 +261,7 @@ impl Script {
         let (spec, call) = (&self.specs[call as usize], &self.calls[call as usize]);
         filled.clear();
         if let Some(parts) = &call.parts {
-            let moment = self.moment(locals.session, request);
-            let source = Source { moment, tables: &self.tables, locals };
+            let source = self.source(self.moment(locals.session, request), locals);
             let (out, scratch) = filled.buffers();
             if parts[0].fill(source, out, scratch).is_ok() {
                 filled.end_part();
@@ -281,6 +273,10 @@ impl Script {
 
     pub(super) fn extractors(&self, call: u32) -> &[Extractor] {
         &self.calls[call as usize].extractors
+    }
+
+    fn source<'a>(&'a self, moment: Moment, locals: &'a Locals) -> Source<'a> {
+        Source { moment, tables: &self.tables, locals, sent: Sent::default() }
     }
 
     fn moment(&self, session: u64, request: u64) -> Moment {
@@ -380,7 +376,7 @@ fn initial(plan: &Plan, scope: &Scope) -> Result<Vec<Option<Template>>, ScriptEr
     Ok(initial)
 }
 
-fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
+fn compile(spec: &CallSpec, scope: &mut Scope) -> Result<Call, ScriptError> {
     let mut call = Call::default();
     let error = |part, at, what| ScriptError { call: None, part, at, what };
     if spec.template {
@@ -389,30 +385,22 @@ fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
             return Err(error(Part::Call, None, what));
         }
         let mut draws = 0;
-        let mut parse = |part: Part, text: &[u8]| {
-            let template = Template::parse(text, scope, &mut draws)
-                .map_err(|TemplateError { at, what }| error(part, Some(at), what))?;
-            let wrong = template.literals().find_map(|(at, text)| Some(at + misfit(part, text)?));
-            match wrong {
-                Some(at) => {
-                    let what = format!("{:?} cannot be sent here", char::from(text[at]));
-                    Err(error(part, Some(at), what))
-                }
-                None => Ok(template),
-            }
-        };
-        let mut parts = vec![parse(Part::Path, spec.path.as_bytes())?];
+        let mut parts = vec![parse(Part::Path, spec.path.as_bytes(), scope, &mut draws)?];
+        // Signatures are in headers. The body of a call of gRPC is encoded later.
+        scope.sent = spec.grpc.is_none().then(|| spec.method.to_string());
         for (index, (_, value)) in spec.headers.iter().enumerate() {
-            parts.push(parse(Part::Header(index), value.as_bytes())?);
+            parts.push(parse(Part::Header(index), value.as_bytes(), scope, &mut draws)?);
         }
+        scope.sent = None;
+        call.body_first = parts.iter().any(Template::names_sent);
         if let Some(text) = spec.awaited_text() {
-            parts.push(parse(Part::Equals, text.as_bytes())?);
+            parts.push(parse(Part::Equals, text.as_bytes(), scope, &mut draws)?);
             call.equals = true;
         }
         parts.push(match &spec.grpc {
             // Encoded messages.
             Some(_) => Template::literal(&spec.body),
-            None => parse(Part::Body, &spec.body)?,
+            None => parse(Part::Body, &spec.body, scope, &mut draws)?,
         });
         if let Some(grpc) = &spec.grpc {
             call.messages = messages::compile(grpc, scope, &mut draws)
@@ -434,6 +422,18 @@ fn compile(spec: &CallSpec, scope: &Scope) -> Result<Call, ScriptError> {
     call.body = extractors.iter().any(|e| !e.wants_headers());
     call.extractors = extractors.into();
     Ok(call)
+}
+
+/// Parse a part of a request.
+fn parse(part: Part, text: &[u8], scope: &Scope, draws: &mut u64) -> Result<Template, ScriptError> {
+    let error = |at, what| ScriptError { call: None, part, at: Some(at), what };
+    let template = Template::parse(text, scope, draws)
+        .map_err(|TemplateError { at, what }| error(at, what))?;
+    let wrong = template.literals().find_map(|(at, text)| Some(at + misfit(part, text)?));
+    match wrong {
+        Some(at) => Err(error(at, format!("{:?} cannot be sent here", char::from(text[at])))),
+        None => Ok(template),
+    }
 }
 
 /// Check that every variable has a value before a request uses it. Extracted values are known from
@@ -482,6 +482,56 @@ impl Call {
             _ if index + 2 == parts && self.equals => Part::Equals,
             _ => Part::Header(index - 1),
         }
+    }
+
+    /// Fill in the parts of a request. `body` is its body, if it is known already.
+    fn fill_parts(
+        &self,
+        parts: &[Template],
+        source: Source<'_>,
+        body: Option<&[u8]>,
+        filled: &mut Filled,
+    ) -> Result<(), Unsent> {
+        for (index, template) in parts.iter().enumerate() {
+            let (out, scratch) = filled.buffers();
+            match body.filter(|_| index + 1 == parts.len()) {
+                Some(body) => out.extend_from_slice(body),
+                None if index + 1 == parts.len() && !self.messages.is_empty() => {
+                    filled.fill_messages(&self.messages, source)?;
+                }
+                None => template.fill(source, out, scratch)?,
+            }
+            let part = filled.end_part();
+            let kind = self.part_of(index, parts.len());
+            if misfit(kind, part).is_some() || (index == 0 && part.first() != Some(&b'/')) {
+                return Err(Unsent::Unfit);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a request whose headers have its path or its body.
+    fn fill_body_first(
+        &self,
+        parts: &[Template],
+        source: Source<'_>,
+        filled: &mut Filled,
+    ) -> Result<(), Unsent> {
+        let (mut path, mut body) = filled.take_sent();
+        let (_, scratch) = filled.buffers();
+        let ends = (parts.first(), parts.last());
+        let known = match ends {
+            (Some(first), Some(last)) => first
+                .fill(source, &mut path, scratch)
+                .and_then(|()| last.fill(source, &mut body, scratch)),
+            _ => Ok(()),
+        };
+        let done = known.and_then(|()| {
+            let source = Source { sent: Sent { path: &path, body: &body }, ..source };
+            self.fill_parts(parts, source, Some(&body), filled)
+        });
+        filled.put_back_sent(path, body);
+        done
     }
 
     fn first_unknown(&self, known: &[bool]) -> Option<(Part, usize)> {

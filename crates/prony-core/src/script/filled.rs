@@ -46,6 +46,8 @@ pub struct Filled {
     pub(super) scratch: Vec<u8>,
     /// Another one.
     pub(super) value: Vec<u8>,
+    /// The path and the body of a request whose headers have them.
+    sent: (Vec<u8>, Vec<u8>),
     /// What else a redirect has changed.
     moved: Option<Moved>,
 }
@@ -187,6 +189,19 @@ impl Filled {
     /// The buffer to which the next part is appended, and a temporary buffer.
     pub(super) fn buffers(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>) {
         (&mut self.bytes, &mut self.scratch)
+    }
+
+    /// Empty buffers for the path and the body of a request whose headers have them.
+    pub(super) fn take_sent(&mut self) -> (Vec<u8>, Vec<u8>) {
+        let (mut path, mut body) = std::mem::take(&mut self.sent);
+        path.clear();
+        body.clear();
+        (path, body)
+    }
+
+    /// Keep the memory of these buffers.
+    pub(super) fn put_back_sent(&mut self, path: Vec<u8>, body: Vec<u8>) {
+        self.sent = (path, body);
     }
 
     /// Append messages of gRPC to the current part.

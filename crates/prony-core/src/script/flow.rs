@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::compile::{Part, ScriptError};
-use super::{Locals, Moment, Scope, Source, Table, TemplateError};
+use super::{Locals, Moment, Scope, Sent, Source, Table, TemplateError};
 use crate::fault::{Fault, FaultClass};
 use crate::plan::{self, AtLimit, Burst, Gate, Plan, Retry, RetryOn, Step, Switch};
 use crate::rng::{self, Stream};
@@ -102,7 +102,8 @@ pub enum Repetition {
 
 impl Deciding<'_> {
     fn holds(&mut self, condition: &Condition) -> bool {
-        let source = Source { moment: self.moment, tables: self.tables, locals: self.locals };
+        let sent = Sent::default();
+        let source = Source { moment: self.moment, tables: self.tables, locals: self.locals, sent };
         condition.holds(source, self.scratch)
     }
 

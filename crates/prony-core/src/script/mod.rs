@@ -17,8 +17,8 @@ mod messages;
 pub use crate::vars::condition::{Condition, Scratch};
 pub use crate::vars::{
     Awaited, BODY_LIMIT, BUILT_IN, Content, Exhausted, Extract, ExtractError, Locals, Matcher,
-    Moment, PickRow, Place, Scope, Source, Table, TableError, Template, TemplateError, Unsent,
-    VIRTUAL_EPOCH, is_name,
+    Moment, PickRow, Place, Scope, Sent, Source, Table, TableError, Template, TemplateError,
+    Unsent, VIRTUAL_EPOCH, is_name,
 };
 pub use capture::Capture;
 pub use checks::{Checker, Figures};

@@ -10,7 +10,7 @@ use regex_automata::meta::Regex;
 
 use super::extract::expression;
 use super::template::{closing, opening};
-use super::{Locals, Moment, Scope, Source, Template, TemplateError};
+use super::{Locals, Moment, Scope, Sent, Source, Template, TemplateError};
 
 /// A parsed condition.
 #[derive(Clone, Debug)]
@@ -122,7 +122,10 @@ impl Condition {
         let mut locals = Locals::default();
         locals.set(0, value);
         let moment = Moment { seed, session: 0, request: 0, counter: 0 };
-        self.holds(Source { moment, tables: &[], locals: &locals }, &mut Scratch::default())
+        self.holds(
+            Source { moment, tables: &[], locals: &locals, sent: Sent::default() },
+            &mut Scratch::default(),
+        )
     }
 
     /// For the fuzz target: whether it needs the value of this variable.
@@ -275,7 +278,10 @@ mod tests {
         locals.set(0, a.as_bytes());
         locals.set(1, b.as_bytes());
         let moment = Moment { seed: 1, session: 0, request: 0, counter: 0 };
-        condition.holds(Source { moment, tables: &[], locals: &locals }, &mut Scratch::default())
+        condition.holds(
+            Source { moment, tables: &[], locals: &locals, sent: Sent::default() },
+            &mut Scratch::default(),
+        )
     }
 
     #[test]

@@ -260,7 +260,7 @@ fn signed(text: &str, bits: u32, format: Format, out: &mut Vec<u8>) -> Option<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vars::{Locals, Moment};
+    use crate::vars::{Locals, Moment, Sent};
 
     fn encoded(scalar: Scalar, text: &str) -> Option<Vec<u8>> {
         let mut out = Vec::new();
@@ -315,7 +315,7 @@ mod tests {
             let mut locals = Locals::default();
             locals.set(0, "y".repeat(length).as_bytes());
             let moment = Moment { seed: 0, session: 0, request: 0, counter: 0 };
-            let source = Source { moment, tables: &[], locals: &locals };
+            let source = Source { moment, tables: &[], locals: &locals, sent: Sent::default() };
             let mut out = b"before".to_vec();
             message.fill(source, &mut out, &mut Vec::new(), &mut Vec::new()).expect("a value");
             let text = [b"x".to_vec(), b"y".repeat(length)].concat();

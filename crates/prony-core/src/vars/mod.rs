@@ -8,6 +8,7 @@ mod filter;
 pub(crate) mod message;
 mod now;
 mod random;
+mod sign;
 mod table;
 pub(crate) mod template;
 
@@ -52,6 +53,17 @@ pub struct Source<'a> {
     pub tables: &'a [Arc<Table>],
     /// The values of the session.
     pub locals: &'a Locals,
+    /// The other parts of the request, for the values of headers that name them.
+    pub sent: Sent<'a>,
+}
+
+/// Parts of a request as they are sent, which header values may have: signatures, for example.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent<'a> {
+    /// Path and query.
+    pub path: &'a [u8],
+    /// The body.
+    pub body: &'a [u8],
 }
 
 impl Locals {

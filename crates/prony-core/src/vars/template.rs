@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::filter::{self, Filter};
 use super::now::{self, Now};
 use super::random::{self, Draw};
-use super::{Locals, PickRow, Source, Table, Unsent};
+use super::{Locals, PickRow, Sent, Source, Table, Unsent};
 use crate::secret::Secret;
 
 /// The names that the fields of a template may use.
@@ -22,6 +22,8 @@ pub struct Scope {
     pub tables: Vec<(String, Vec<String>)>,
     /// Environment variables with their values.
     pub environment: Vec<(String, Secret)>,
+    /// The method of the request, if the text may name the rest of it ([`Sent`](super::Sent)).
+    pub sent: Option<String>,
 }
 
 /// Predefined names.
@@ -36,7 +38,7 @@ pub struct Template {
 
 /// A number that no other request of the run has: `from`, and `step` more for each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Counter {
+pub(super) struct Counter {
     from: i64,
     step: i64,
 }
@@ -71,7 +73,7 @@ enum Piece {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum What {
+pub(super) enum What {
     Quoted(String),
     Variable(usize),
     Environment(Secret),
@@ -83,6 +85,9 @@ enum What {
     Request,
     Counter(Counter),
     Now(Now),
+    /// The path of the request, or its body.
+    SentPath,
+    SentBody,
     /// A draw, and its index among those of the request.
     Random(Draw, u64),
 }
@@ -132,8 +137,7 @@ impl Template {
         while let Some(inner) = opening(text, at).map(|open| open + 2) {
             let Some(end) = closing(&text[inner..]) else { break };
             let field = String::from_utf8_lossy(&text[inner..inner + end]);
-            let value = split(&field, '|').first().map_or("", |value| value.trim());
-            names.extend(environment_name(value).map(str::to_owned));
+            names.extend(filter::environment(&field).map(str::to_owned));
             at = inner + end + 2;
         }
         names
@@ -152,12 +156,28 @@ impl Template {
         })
     }
 
+    /// The values in its fields.
+    fn values(&self) -> impl Iterator<Item = &What> + '_ {
+        let fields = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Field(what, filters) => Some((what, filters)),
+        });
+        fields.flat_map(|(what, filters)| {
+            std::iter::once(what).chain(filters.iter().filter_map(Filter::value))
+        })
+    }
+
     /// The indices of the variables in its fields.
     pub fn variables(&self) -> impl Iterator<Item = usize> + '_ {
-        self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Field(What::Variable(index), _) => Some(*index),
+        self.values().filter_map(|value| match value {
+            What::Variable(index) => Some(*index),
             _ => None,
         })
+    }
+
+    /// Whether it has the path or the body of the request, which are filled in before it then.
+    pub(crate) fn names_sent(&self) -> bool {
+        self.values().any(|value| matches!(value, What::SentPath | What::SentBody))
     }
 
     /// Append the text with its fields filled in to `out`. `scratch` is overwritten.
@@ -177,10 +197,7 @@ impl Template {
                     let start = out.len();
                     what.write(source, out)?;
                     for filter in filters {
-                        scratch.clear();
-                        scratch.extend_from_slice(&out[start..]);
-                        out.truncate(start);
-                        filter.apply(scratch, out);
+                        filter.apply(source, start, out, scratch)?;
                     }
                 }
             }
@@ -199,7 +216,8 @@ impl Template {
             locals.set(0, value);
         }
         let moment = Moment { seed, session: 0, request: 0, counter: 0 };
-        let source = Source { moment, tables: &[Arc::new(table)], locals: &locals };
+        let source =
+            Source { moment, tables: &[Arc::new(table)], locals: &locals, sent: Sent::default() };
         let mut out = Vec::new();
         self.fill(source, &mut out, &mut Vec::new()).map(|()| out)
     }
@@ -212,7 +230,7 @@ impl Template {
 }
 
 impl What {
-    fn write(&self, source: Source<'_>, out: &mut Vec<u8>) -> Result<(), Unsent> {
+    pub(super) fn write(&self, source: Source<'_>, out: &mut Vec<u8>) -> Result<(), Unsent> {
         let Source { moment, locals, .. } = source;
         match self {
             Self::Quoted(text) => out.extend_from_slice(text.as_bytes()),
@@ -228,6 +246,8 @@ impl What {
             Self::Request => random::number(moment.request.saturating_add(1), out),
             Self::Counter(counter) => counter.write(moment.counter, out),
             Self::Now(now) => now.write(locals.now, out),
+            Self::SentPath => out.extend_from_slice(source.sent.path),
+            Self::SentBody => out.extend_from_slice(source.sent.body),
             Self::Random(draw, index) => draw.write(moment, *index, out),
         }
         Ok(())
@@ -285,11 +305,11 @@ fn parse_field(field: &str, scope: &Scope, draws: &mut u64) -> Result<Piece, Str
     let mut parts = split(field, '|').into_iter();
     let value = parts.next().unwrap_or_default().trim();
     let what = parse_value(value, scope, draws)?;
-    let filters = parts.map(|name| filter::parse(name.trim())).collect::<Result<_, _>>()?;
+    let filters = parts.map(|text| filter::parse(text, scope, draws)).collect::<Result<_, _>>()?;
     Ok(Piece::Field(what, filters))
 }
 
-fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, String> {
+pub(super) fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, String> {
     if value.is_empty() {
         return Err(format!("the field is empty; {}", scope.known_names()));
     }
@@ -320,6 +340,20 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
             )),
         };
     }
+    if let Some(part) = value.strip_prefix("request.") {
+        return match (part, &scope.sent) {
+            ("method", Some(method)) => Ok(What::Quoted(method.clone())),
+            ("path", Some(_)) => Ok(What::SentPath),
+            ("body", Some(_)) => Ok(What::SentBody),
+            ("method" | "path" | "body", None) => {
+                Err(format!("'{value}' is known only in the values of headers"))
+            }
+            _ => Err(format!(
+                "'{}' is unknown; write request.method, request.path or request.body",
+                value.escape_debug()
+            )),
+        };
+    }
     if let Some((name, column)) = value.split_once('.')
         && let Some(table) = scope.tables.iter().position(|(table, _)| table == name)
     {
@@ -341,7 +375,7 @@ fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result<What, Stri
 }
 
 /// The name in `env NAME`.
-fn environment_name(value: &str) -> Option<&str> {
+pub(super) fn environment_name(value: &str) -> Option<&str> {
     let name = value.strip_prefix("env")?;
     name.starts_with(char::is_whitespace).then(|| name.trim())
 }
@@ -374,7 +408,7 @@ pub(super) fn quoted(text: &str) -> Option<&str> {
 }
 
 /// Split a text at separators outside quotes. Consecutive blanks count as one separator.
-fn split(text: &str, separator: char) -> Vec<&str> {
+pub(super) fn split(text: &str, separator: char) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut quote) = (0, None);
     for (i, c) in text.char_indices() {

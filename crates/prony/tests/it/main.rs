@@ -56,6 +56,7 @@ mod scripted;
 mod secrets;
 mod selftest;
 mod signals;
+mod signing;
 mod simulated;
 mod sockets;
 mod spectrum;

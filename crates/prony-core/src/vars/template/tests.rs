@@ -8,6 +8,7 @@ fn scope() -> Scope {
         variables: vec!["token".to_owned(), "empty-1".to_owned()],
         tables: vec![("users".to_owned(), columns)],
         environment: vec![("API_KEY".to_owned(), "k\"y".into())],
+        sent: Some("PUT".to_owned()),
     }
 }
 
@@ -26,7 +27,12 @@ fn filled(text: &str) -> Result<String, Unsent> {
     locals.set(0, b"t&1");
     locals.now = crate::vars::VIRTUAL_EPOCH + 5_250_000_000;
     let moment = Moment { seed: 1, session: 3, request: 0, counter: 29 };
-    let source = Source { moment, tables: &tables(), locals: &locals };
+    let source = Source {
+        moment,
+        tables: &tables(),
+        locals: &locals,
+        sent: Sent { path: b"/p", body: b"{}" },
+    };
     let mut out = Vec::new();
     template.fill(source, &mut out, &mut b"junk".to_vec())?;
     Ok(String::from_utf8(out).expect("text"))
@@ -53,6 +59,13 @@ fn fields_are_filled_in() {
         ("{{'a b' | url}}", "a%20b"),
         ("{{env API_KEY}} {{ env  API_KEY | json }}", r#"k"y k\"y"#),
         ("{{random.pick 'x | }}'}}", "x | }}"),
+        ("{{request.method}} {{request.path | append request.body | url}}", "PUT %2Fp%7B%7D"),
+        ("{{'a' | append ' | ' | append token|append counter}}", "a | t&130"),
+        ("{{'abc' | sha256 base64 | url}}", "ungWv48Bz%2BpBQUDeXa4iI7ADYaOWF3qctBD%2FYfIAFa0%3D"),
+        (
+            "{{request.body | hmac-sha256 env API_KEY}}",
+            "3380ca997a9c9c8d84a5c61dd3eff6b021c27dfe9af2487ac24f925b5b253142",
+        ),
         ("{{random.int 5 5}}{{random.pick a}}", "5a"),
         ("{{counter 1000}} {{counter 0 -10}} {{ counter  -5 2 | url }}", "1029 -290 53"),
         ("{{now}} {{now unix}}", "2026-01-01T00:00:05.250Z 1767225605"),
@@ -69,6 +82,7 @@ fn fields_are_filled_in() {
 fn names_the_environment_variables_of_a_text() {
     for (text, names) in [
         ("{{env A}}{{ env  B | json}}{{token}}", &["A", "B"][..]),
+        ("{{a|hmac-sha256 env C base64}}{{a | append env D|jwt  env E }}", &["C", "D", "E"]),
         ("{{\"{{env A}}\"}} {{environment}} env C {{env D", &[]),
     ] {
         assert_eq!(Template::environment(text.as_bytes()), names, "{text}");
@@ -90,7 +104,8 @@ fn rejects_malformed_templates_with_the_position() {
         ("{{counter 1 0}}", 2, "with a step of 0, all requests"),
         ("{{counter 1 2 3}}", 2, "write 'counter [FROM [STEP]]'"),
         ("{{random}}", 2, "'random' is unknown; the random fields are: random.int LOW HIGH, "),
-        ("{{token|}}", 2, "'' is not a known filter; use url, json, base64 or path"),
+        ("{{token|}}", 2, "'' is not a known filter; use url, json, base64, path, append VALUE, "),
+        ("{{request.host}}", 2, "'request.host' is unknown; write request.method, request.path"),
         ("{{token || url}}", 2, "'' is not a known filter"),
     ] {
         let error = Template::parse(text.as_bytes(), &scope(), &mut 0).expect_err(text);
