@@ -439,6 +439,13 @@ class LoadOptions(SharedOptions, total=False):
     content_type: str
     """Content-Type header [default: none]"""
 
+    form: str | Sequence[str]
+    """Send a multi-part form with this part: name=TEXT, name=@FILE, name=<FILE; may be repeated
+
+    As curl's -F: @ uploads a file, < takes the text from a file. ;type=TYPE and
+    ;filename=NAME may follow; a text with ; can be in double quotes. @- reads standard
+    input."""
+
     location: bool
     """Follow redirects, each by a request of its own
 
@@ -1197,6 +1204,13 @@ class CapacityOptions(SharedOptions, total=False):
     content_type: str
     """Content-Type header [default: none]"""
 
+    form: str | Sequence[str]
+    """Send a multi-part form with this part: name=TEXT, name=@FILE, name=<FILE; may be repeated
+
+    As curl's -F: @ uploads a file, < takes the text from a file. ;type=TYPE and
+    ;filename=NAME may follow; a text with ; can be in double quotes. @- reads standard
+    input."""
+
     location: bool
     """Follow redirects, each by a request of its own
 
@@ -1399,6 +1413,13 @@ class CompareOptions(SharedOptions, total=False):
 
     content_type: str
     """Content-Type header [default: none]"""
+
+    form: str | Sequence[str]
+    """Send a multi-part form with this part: name=TEXT, name=@FILE, name=<FILE; may be repeated
+
+    As curl's -F: @ uploads a file, < takes the text from a file. ;type=TYPE and
+    ;filename=NAME may follow; a text with ; can be in double quotes. @- reads standard
+    input."""
 
     location: bool
     """Follow redirects, each by a request of its own

@@ -10,6 +10,7 @@ pub mod environment;
 pub mod error;
 pub mod exit;
 pub mod files;
+pub mod form;
 pub mod goals;
 pub mod grpc;
 mod here;

@@ -131,6 +131,17 @@ impl Template {
         template
     }
 
+    /// Append a text so that the template that contains it has no fields there.
+    pub fn escape(text: &[u8], out: &mut Vec<u8>) {
+        let mut rest = text;
+        while let Some(at) = rest.windows(2).position(|pair| pair == b"{{") {
+            out.extend_from_slice(&rest[..at]);
+            out.extend_from_slice(br#"{{"{{"}}"#);
+            rest = &rest[at + 2..];
+        }
+        out.extend_from_slice(rest);
+    }
+
     /// The names of the environment variables in the fields of a text.
     pub fn environment(text: &[u8]) -> Vec<String> {
         let (mut names, mut at) = (Vec::new(), 0);

@@ -1,16 +1,50 @@
-//! Bodies of requests, and files that a plan names.
+//! Bodies of requests in a plan file: texts, files, and multi-part forms.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use prony_core::plan::CallSpec;
 use toml::de::DeValue;
 
-use super::reader::{Item, Problems};
+use super::dynamic;
+use super::reader::{Item, Problems, Section};
 use super::request::Requests;
 use crate::files;
+use crate::form::{Form, Part, PartArg, checked_kind};
 
 const BODY: &str = "a string, \"@FILE\", { text = ... }, { file = ... } or { base64 = ... }";
+const FORM: &str =
+    "{ name = \"text\", file = \"@FILE\", ... } or [\"name=text\", \"file=@FILE\", ...]";
+const PART: &str =
+    "a string, \"@FILE\", { text = ... } or { file = ... }, with `type` and `filename`";
 
 impl<'a> Requests<'a> {
+    /// Reads the body of a request, or its form.
+    pub(super) fn content(&mut self, section: &mut Section<'a>) -> (Vec<u8>, Option<Form>) {
+        let (body, form) = (section.take("body"), section.take("form"));
+        if let (Some(_), Some(form)) = (&body, &form) {
+            self.problems.add(form.at, "`form` is a body of its own; omit `body`");
+        }
+        let body = body.and_then(|item| self.body(item)).unwrap_or_default();
+        (body, form.and_then(|item| self.form(item)))
+    }
+
+    /// The headers with the type of the form, if it is one.
+    pub(super) fn with_type(
+        &mut self,
+        mut headers: Vec<(String, String)>,
+        form: Option<&Form>,
+        at: usize,
+    ) -> Vec<(String, String)> {
+        let Some(form) = form else { return headers };
+        if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            let what = "`form` has its own Content-Type, with its boundary; omit the header";
+            self.problems.add(at, what);
+        } else {
+            headers.push(("Content-Type".to_owned(), form.content_type()));
+        }
+        headers
+    }
+
     /// Reads a body in any form.
     pub(super) fn body(&mut self, item: Item<'a>) -> Option<Vec<u8>> {
         if let DeValue::String(text) = item.value
@@ -44,6 +78,89 @@ impl<'a> Requests<'a> {
                 None
             }
         }
+    }
+
+    /// Reads the parts of a form, in order.
+    fn form(&mut self, item: Item<'a>) -> Option<Form> {
+        let parts: Vec<Option<Part>> = match item.value {
+            DeValue::Table(_) => {
+                let entries = self.entries(item, FORM)?;
+                entries.into_iter().map(|(name, item)| self.form_part(name, item)).collect()
+            }
+            DeValue::Array(_) => {
+                let lines: Vec<_> = item.list(&mut self.problems, FORM)?.collect();
+                lines.into_iter().map(|line| self.form_line(line)).collect()
+            }
+            _ => {
+                item.wrong_type(&mut self.problems, FORM);
+                return None;
+            }
+        };
+        if parts.is_empty() {
+            self.problems.add(item.at, "the form has no parts");
+            return None;
+        }
+        parts.into_iter().collect::<Option<Vec<_>>>().map(Form::new)
+    }
+
+    /// Reads a part as curl's `-F` has it.
+    fn form_line(&mut self, item: Item<'a>) -> Option<Part> {
+        let part = item.parse(&mut self.problems, "a part, as \"name=text\"", PartArg::parse)?;
+        let bytes = match part.file().map(str::to_owned) {
+            Some(file) => Some(self.file(item, &file)?.1),
+            None => None,
+        };
+        Some(part.part(bytes))
+    }
+
+    /// Reads a part with this name.
+    fn form_part(&mut self, name: &str, item: Item<'a>) -> Option<Part> {
+        let name = name.to_owned();
+        let DeValue::Table(table) = item.value else {
+            let Some(text) = item.scalar() else {
+                item.wrong_type(&mut self.problems, PART);
+                return None;
+            };
+            return match text.strip_prefix('@') {
+                Some(file) => {
+                    let (_, bytes) = self.file(item, file)?;
+                    Some(Part::of_file(name, file, None, bytes))
+                }
+                None => Some(Part::of_text(name, text.into_owned(), None)),
+            };
+        };
+        let mut section = Section::new("a part of a form", item.at, table);
+        let mut text = |key: &'static str| {
+            section.take(key).and_then(|i| Some((i, i.string(&mut self.problems, "a string")?)))
+        };
+        let (file, plain, file_name) = (text("file"), text("text"), text("filename"));
+        let kind = section.take("type").and_then(|i| {
+            i.parse(&mut self.problems, "a media type, as \"text/plain\"", checked_kind)
+        });
+        section.finish(&mut self.problems);
+        let part = match (file, plain) {
+            (Some((item, file)), None) => {
+                let (_, bytes) = self.file(item, file)?;
+                Part::of_file(name, file, kind, bytes)
+            }
+            (None, Some((_, plain))) => Part::of_text(name, plain.to_owned(), kind),
+            _ => {
+                self.problems.add(item.at, format!("`{name}`: a part of a form is {PART}"));
+                return None;
+            }
+        };
+        let file_name = file_name.map(|(_, name)| name.to_owned());
+        Some(Part { file_name: file_name.or(part.file_name), ..part })
+    }
+}
+
+/// Give the request its form, if it has one, and decide whether it is a template.
+pub(super) fn fill(call: &mut CallSpec, form: Option<Form>, templates: Option<bool>) {
+    let has_fields = form.as_ref().is_some_and(Form::has_fields);
+    let is_template = has_fields || dynamic::looks_like_template(call);
+    call.template = templates.unwrap_or(is_template);
+    if let Some(form) = form {
+        call.body = form.body(call.template);
     }
 }
 

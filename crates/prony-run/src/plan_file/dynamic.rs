@@ -163,7 +163,11 @@ impl<'a> Requests<'a> {
     }
 
     /// The keys of a table with their values, in the order of the file.
-    fn entries(&mut self, item: Item<'a>, expected: &str) -> Option<Vec<(&'a str, Item<'a>)>> {
+    pub(super) fn entries(
+        &mut self,
+        item: Item<'a>,
+        expected: &str,
+    ) -> Option<Vec<(&'a str, Item<'a>)>> {
         let DeValue::Table(table) = item.value else {
             item.wrong_type(&mut self.problems, expected);
             return None;

@@ -14,7 +14,7 @@ use prony_core::secret::quoted_url;
 use prony_core::target::{self, Endpoint, Url, UrlKind};
 use toml::de::{DeTable, DeValue};
 
-use super::body::bytes;
+use super::body::{self, bytes};
 use super::reader::{Item, Problems, Section};
 use super::{dynamic, socket};
 use crate::values;
@@ -169,12 +169,14 @@ impl<'a> Requests<'a> {
         if socket::is_step(section) {
             return self.socket_step(section);
         }
-        let body = section.take("body").and_then(|item| self.body(item)).unwrap_or_default();
+        let (body, form) = self.content(section);
+        let has_content = !body.is_empty() || form.is_some();
         let method = section
             .take("method")
             .and_then(|item| item.parse(&mut self.problems, "a method, as \"PUT\"", values::method))
-            .unwrap_or_else(|| if body.is_empty() { "GET".into() } else { "POST".into() });
+            .unwrap_or_else(|| if has_content { "POST".into() } else { "GET".into() });
         let headers = section.take("headers").map(|item| self.headers(item)).unwrap_or_default();
+        let headers = self.with_type(headers, form.as_ref(), section.at);
         let bare = section.take("bare").and_then(|item| item.boolean(&mut self.problems));
         let name = section.take("name").and_then(|item| self.name(item));
         let host = section.take("host").and_then(|item| self.host(item));
@@ -195,7 +197,7 @@ impl<'a> Requests<'a> {
         call.raw = raw.unwrap_or_default();
         call.name = name;
         call.expect = expect.map(Box::new);
-        call.template = templates.unwrap_or_else(|| dynamic::looks_like_template(&call));
+        body::fill(&mut call, form, templates);
         self.checked(section.at, call)
     }
 

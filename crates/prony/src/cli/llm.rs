@@ -137,7 +137,7 @@ fn fields(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 /// The options of a load that `prony llm` does not have, by their IDs: the help does not list them.
-const REFUSED: [&str; 9] = [
+const REFUSED: [&str; 10] = [
     "urls_file",
     "session_file",
     "sessions",
@@ -145,6 +145,7 @@ const REFUSED: [&str; 9] = [
     "method",
     "body",
     "content_type",
+    "form",
     "binary",
     "subprotocol",
 ];
@@ -185,6 +186,7 @@ impl LlmArgs {
             ("--method", load.method.is_some(), bodies),
             ("--body", load.body.is_some(), bodies),
             ("--content-type", load.content_type.is_some(), "requests are JSON"),
+            ("--form", load.form.is_asked(), "requests are JSON"),
             ("--stream", load.stream.stream.is_some(), streams),
             ("--location", load.follow.location, "models do not redirect their requests"),
             ("--grpc", load.grpc.is_asked(&load.urls), "requests are those of HTTP"),

@@ -5,6 +5,7 @@ pub mod checks;
 pub mod compare;
 pub mod exec_options;
 pub mod follow;
+pub mod form;
 pub mod grpc;
 pub mod http2;
 pub mod import;
@@ -53,6 +54,7 @@ use compare::CompareArgs;
 pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
 use follow::FollowArgs;
+use form::FormArgs;
 use grpc::GrpcArgs;
 use http2::Http2Args;
 use import::ImportArgs;
@@ -397,6 +399,9 @@ pub struct LoadArgs {
         value_parser = values::header_value,
     )]
     pub content_type: Option<String>,
+    /// The options of forms.
+    #[command(flatten)]
+    pub form: FormArgs,
     /// Name and password for basic authentication, or @FILE [default: from the URL]
     ///
     /// The file contains one line, NAME:PASS. @- reads standard input.

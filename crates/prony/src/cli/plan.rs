@@ -136,6 +136,10 @@ fn check_conflicts(
         return Err(Error::Needs("--sessions", "--session", why));
     }
     let is_websocket = WebSocketArgs::is_asked(&args.urls);
+    if args.form.is_asked() && (is_websocket || args.grpc.is_asked(&args.urls)) {
+        let other = if is_websocket { "ws://" } else { "--grpc" };
+        return Err(Error::Conflict("--form", other, "its messages are not forms"));
+    }
     args.llm.check(args)?;
     args.grpc.check(args.grpc.is_asked(&args.urls), is_websocket)?;
     args.websocket.check(is_websocket, args.method.is_some())?;
@@ -199,6 +203,7 @@ fn check_header_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Resu
     for (given, option, name) in [
         (args.user.is_some(), "--user", "Authorization"),
         (args.content_type.is_some(), "--content-type", "Content-Type"),
+        (args.form.is_asked(), "--form", "Content-Type"),
         (args.host.is_some(), "--host", "Host"),
     ] {
         if given && has_header(headers, name) {
@@ -305,11 +310,15 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
     let mut urls: Vec<_> = items.iter_mut().map(|item| &mut item.url).collect();
     WebSocketArgs::check_urls(&urls, WebSocketArgs::is_asked(&args.urls))?;
     args.grpc.apply(&mut urls)?;
+    let form = args.form.form()?;
     let body = args.body.as_deref().map(body).transpose()?;
+    let body = form.as_ref().map(|form| form.body(false)).or(body);
+    let kind = form.map(|form| form.content_type()).or_else(|| args.content_type.clone());
+    let content = (body.as_deref(), kind.as_deref());
     let mut targets = Targets::default();
     for item in items {
         let endpoint = targets.endpoint(item.url.endpoint());
-        targets.calls.push(call(args, headers, item, endpoint, body.as_deref()));
+        targets.calls.push(call(args, headers, item, endpoint, content));
     }
     Ok(targets)
 }
@@ -360,8 +369,10 @@ fn call(
     common: &[(String, String)],
     item: Item,
     endpoint: u32,
-    body: Option<&[u8]>,
+    (body, kind): (Option<&[u8]>, Option<&str>),
 ) -> CallSpec {
+    // A body of its own is not the form.
+    let kind = kind.filter(|_| item.body.is_none() || !args.form.is_asked());
     let body = item.body.or_else(|| body.map(<[u8]>::to_vec)).unwrap_or_default();
     let method = item
         .method
@@ -379,10 +390,10 @@ fn call(
     {
         headers.push(("Authorization".into(), format!("Basic {}", BASE64.encode(user))));
     }
-    if let Some(kind) = &args.content_type
+    if let Some(kind) = kind
         && !has_header(&headers, "Content-Type")
     {
-        headers.push(("Content-Type".into(), kind.clone()));
+        headers.push(("Content-Type".into(), kind.to_owned()));
     }
     let authority = args.host.clone().unwrap_or_else(|| item.url.authority());
     CallSpec {

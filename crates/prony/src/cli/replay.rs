@@ -117,7 +117,7 @@ pub struct ReplayArgs {
 
 /// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-const REFUSED: [&str; 37] = [
+const REFUSED: [&str; 38] = [
     "model",
     "all_turns",
     "turn_think",
@@ -142,6 +142,7 @@ const REFUSED: [&str; 37] = [
     "method",
     "body",
     "content_type",
+    "form",
     "warmup",
     "until",
     "shard",
@@ -214,6 +215,7 @@ impl ReplayArgs {
             ("--method", load.method.is_some(), "the methods are those of the log; use --methods"),
             ("--body", load.body.is_some(), requests),
             ("--content-type", load.content_type.is_some(), "requests have no body"),
+            ("--form", load.form.is_asked(), "requests have no body"),
             ("--warmup", load.warmup > Span::ZERO, "a log has no load before it"),
             ("--until", !load.until.until.is_empty(), "the log ends the load"),
             ("--shard", load.shard.shard.is_some(), whole),

@@ -19,6 +19,7 @@ mod dynamic;
 mod events;
 mod exits;
 mod floods;
+mod forms;
 mod freeze;
 mod grpc;
 mod grpc_serve;

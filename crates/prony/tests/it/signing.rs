@@ -19,6 +19,7 @@ columns = ["name"]
 rows = [["ann"], ["bob"], ["eve \"quoted\""]]
 
 [variables]
+lf = "\n"
 claims = '{"sub": "{{users.name | json}}", "iat": {{now unix}}, "exp": {{now +10m unix}}}'
 token = "{{claims | jwt env ORDERS_KEY}}"
 
@@ -35,7 +36,7 @@ repeat = 2
 Authorization = "Bearer {{token}}"
 X-Time = "{{now unix}}"
 X-Digest = "{{request.body | sha256}}"
-X-Signature = "{{request.method | append '\n' | append request.path | append '\n' | append now unix | append '\n' | append request.body | hmac-sha256 env ORDERS_KEY base64}}"
+X-Signature = "{{request.method | append lf | append request.path | append lf | append now unix | append lf | append request.body | hmac-sha256 env ORDERS_KEY base64}}"
 "#;
 
 /// Runs the binary with this key in its environment.

@@ -129,6 +129,15 @@ proptest! {
         prop_assert_eq!(filled(&quoted), Ok(text));
     }
 
+    /// An escaped text stands for itself in any template.
+    #[test]
+    fn escaped_text_has_no_fields(text in "[a{}\"' |.é]{0,16}") {
+        let mut escaped = Vec::new();
+        Template::escape(text.as_bytes(), &mut escaped);
+        let escaped = String::from_utf8(escaped).expect("text");
+        prop_assert_eq!(filled(&format!("<{escaped}>{{{{token}}}}")), Ok(format!("<{text}>t&1")));
+    }
+
     /// Parsing ends for any text, and the position of an error is inside it.
     #[test]
     fn any_text_is_a_template_or_refused(text in "[a{}\"'|. ]{0,30}|.{0,20}") {
