@@ -1,7 +1,8 @@
 //! Conditions on the values of a session: `{{stock}} > 0`.
 //!
-//! A condition is one comparison of two texts with fields, or one text, which holds if it is not
-//! empty. A comparison with a value that is missing does not hold, whatever its operator.
+//! A comparison is one of two texts with fields, or one text, which holds if it is not empty. A
+//! comparison with a value that is missing does not hold, whatever its operator. `and` and `or`
+//! combine comparisons; `and` binds tighter.
 
 use std::cmp::Ordering;
 
@@ -12,9 +13,12 @@ use super::extract::expression;
 use super::template::{closing, opening};
 use super::{Locals, Moment, Scope, Sent, Source, Template, TemplateError};
 
-/// A parsed condition.
+/// A parsed condition: it holds if all comparisons of any of its lists hold.
 #[derive(Clone, Debug)]
-pub struct Condition {
+pub struct Condition(Vec<Vec<Comparison>>);
+
+#[derive(Clone, Debug)]
+struct Comparison {
     left: Template,
     test: Test,
 }
@@ -59,26 +63,70 @@ const OPERATORS: [(&str, Operator); 8] = [
     ("matches", Operator::Matches),
 ];
 
+/// The words between comparisons.
+const CONNECTIVES: [&str; 2] = ["and", "or"];
+
 impl Condition {
     /// Parse a condition. `draws` counts the random fields.
     ///
     /// # Errors
-    /// It is not a comparison, or a field of it is invalid.
+    /// A part of it is not a comparison, or a field of it is invalid.
     pub fn parse(text: &str, scope: &Scope, draws: &mut u64) -> Result<Self, TemplateError> {
+        let (first, mut end) = Comparison::parse(text, 0, scope, draws)?;
+        let mut any = vec![vec![first]];
+        while let Some(word) = connective_at(text, end) {
+            let (next, after) = Comparison::parse(text, end + word.len(), scope, draws)?;
+            match any.last_mut().filter(|_| word == "and") {
+                Some(all) => all.push(next),
+                None => any.push(vec![next]),
+            }
+            end = after;
+        }
+        Ok(Self(any))
+    }
+
+    /// For the fuzz target: whether it holds for a request of session 0, with a value of the first
+    /// variable.
+    pub(crate) fn sample(&self, seed: u64, value: &[u8]) -> bool {
+        let mut locals = Locals::default();
+        locals.set(0, value);
+        let moment = Moment { seed, session: 0, request: 0, counter: 0 };
+        let source = Source { moment, tables: &[], locals: &locals, sent: Sent::default() };
+        self.holds(source, &mut Scratch::default())
+    }
+
+    /// For the fuzz target: whether it cannot hold without the value of this variable.
+    pub(crate) fn needs(&self, variable: usize) -> bool {
+        self.0.iter().all(|all| all.iter().any(|comparison| comparison.needs(variable)))
+    }
+
+    /// Whether the condition holds.
+    pub fn holds(&self, source: Source<'_>, scratch: &mut Scratch) -> bool {
+        self.0.iter().any(|all| all.iter().all(|comparison| comparison.holds(source, scratch)))
+    }
+}
+
+impl Comparison {
+    /// Parse the comparison at or after `from`. Returns it, and where the next word or the end is.
+    fn parse(
+        text: &str,
+        from: usize,
+        scope: &Scope,
+        draws: &mut u64,
+    ) -> Result<(Self, usize), TemplateError> {
         let error = |at: usize, what: &str| TemplateError { at, what: what.to_owned() };
         let mut template = |operand: &Operand<'_>| {
             Template::parse(operand.text.as_bytes(), scope, draws)
                 .map_err(|e| TemplateError { at: operand.at + e.at, what: e.what })
         };
-        let (left, end) = operand(text, 0)?;
-        let operator = operator_at(text, end);
-        let Some((name, operator)) = operator else {
-            // An operand ends at an operator, or at the end.
+        let (left, end) = operand(text, from)?;
+        let Some((name, operator)) = operator_at(text, end) else {
+            // An operand ends at an operator, at a word between comparisons, or at the end.
             if left.is_empty() {
-                return Err(error(0, "the condition is empty; write as in '{{name}} == value'"));
+                return Err(missing(text, from, end));
             }
-            let condition = Self { left: template(&left)?, test: Test::Any };
-            return condition.with_field();
+            let comparison = Self { left: template(&left)?, test: Test::Any };
+            return comparison.with_field(left.at).map(|comparison| (comparison, end));
         };
         if left.is_empty() {
             return Err(error(end, &format!("there is nothing before '{name}'")));
@@ -90,11 +138,12 @@ impl Condition {
         }
         if let Some((name, _)) = operator_at(text, end) {
             let what = format!(
-                "a second operator, '{name}': a condition is one comparison; enclose a text that \
-                 contains it in quotes"
+                "a second operator, '{name}': write 'and' or 'or' between comparisons, and enclose \
+                 a text that contains an operator in quotes"
             );
             return Err(error(end, &what));
         }
+        let at = left.at;
         let left = template(&left)?;
         let test = match operator {
             Operator::Order(orders) => Test::Order(orders, template(&right)?),
@@ -104,32 +153,20 @@ impl Condition {
                 Test::Matches(regex)
             }
         };
-        Self { left, test }.with_field()
+        Self { left, test }.with_field(at).map(|comparison| (comparison, end))
     }
 
-    /// Itself, if its value can change.
-    fn with_field(self) -> Result<Self, TemplateError> {
+    /// Itself, if its value can change. `at` is its position.
+    fn with_field(self, at: usize) -> Result<Self, TemplateError> {
         if self.left.is_variable() || self.right().is_some_and(Template::is_variable) {
             return Ok(self);
         }
-        let what = "it has no field, so it is always the same; write as in '{{name}} == value'";
-        Err(TemplateError { at: 0, what: what.to_owned() })
+        let what = "it has no field, so it is always the same; write as in '{{name}} == value', \
+                    and enclose a text that contains 'and' or 'or' in quotes";
+        Err(TemplateError { at, what: what.to_owned() })
     }
 
-    /// For the fuzz target: whether it holds for a request of session 0, with a value of the first
-    /// variable.
-    pub(crate) fn sample(&self, seed: u64, value: &[u8]) -> bool {
-        let mut locals = Locals::default();
-        locals.set(0, value);
-        let moment = Moment { seed, session: 0, request: 0, counter: 0 };
-        self.holds(
-            Source { moment, tables: &[], locals: &locals, sent: Sent::default() },
-            &mut Scratch::default(),
-        )
-    }
-
-    /// For the fuzz target: whether it needs the value of this variable.
-    pub(crate) fn needs(&self, variable: usize) -> bool {
+    fn needs(&self, variable: usize) -> bool {
         let right = self.right().map(Template::variables).into_iter().flatten();
         self.left.variables().chain(right).any(|v| v == variable)
     }
@@ -142,8 +179,7 @@ impl Condition {
         }
     }
 
-    /// Whether the condition holds.
-    pub fn holds(&self, source: Source<'_>, scratch: &mut Scratch) -> bool {
+    fn holds(&self, source: Source<'_>, scratch: &mut Scratch) -> bool {
         let Scratch { left, right, filter } = scratch;
         left.clear();
         right.clear();
@@ -189,14 +225,18 @@ fn operand(text: &str, from: usize) -> Result<(Operand<'_>, usize), TemplateErro
             return Err(error(start, "the quote has no end"));
         };
         let after = skip(end + 1);
-        if after < text.len() && operator_at(text, after).is_none() {
-            return Err(error(after, "after a quoted text, only an operator may follow"));
+        let continues = operator_at(text, after).is_some() || connective_at(text, after).is_some();
+        if after < text.len() && !continues {
+            let what = "after a quoted text, only an operator, 'and' or 'or' may follow";
+            return Err(error(after, what));
         }
         return Ok((Operand { text: &text[inner..end], at: inner, is_quoted: true }, after));
     }
     let end = find(text, start, |rest| {
         let at = text.len() - rest.len();
-        rest.starts_with('=') || operator_at(text, at).is_some()
+        rest.starts_with('=')
+            || operator_at(text, at).is_some()
+            || connective_at(text, at).is_some()
     });
     let end = end.unwrap_or(text.len());
     if text[end..].starts_with('=') && !text[end..].starts_with("==") {
@@ -227,17 +267,39 @@ fn find(text: &str, from: usize, is_end: impl Fn(&str) -> bool) -> Option<usize>
 
 /// The operator at this position. One that is a word has blanks around it.
 fn operator_at(text: &str, at: usize) -> Option<(&'static str, Operator)> {
-    let (before, rest) = text.split_at(at);
-    let is_apart = |name: &str| {
-        let after = &rest[name.len()..];
-        let ends = before.is_empty() || before.ends_with(|c: char| c.is_whitespace() || c == '}');
-        let ends = ends || before.ends_with(['"', '\'']);
-        ends && (after.is_empty() || after.starts_with(|c: char| c.is_whitespace()))
-    };
     let is_word = |name: &str| name.starts_with(|c: char| c.is_alphabetic());
-    OPERATORS
-        .into_iter()
-        .find(|(name, _)| rest.starts_with(name) && (!is_word(name) || is_apart(name)))
+    OPERATORS.into_iter().find(|(name, _)| match is_word(name) {
+        true => is_apart(text, at, name),
+        false => text[at..].starts_with(name),
+    })
+}
+
+/// The word between comparisons at this position, with blanks around it.
+fn connective_at(text: &str, at: usize) -> Option<&'static str> {
+    CONNECTIVES.into_iter().find(|word| is_apart(text, at, word))
+}
+
+/// Whether this word is at this position, with blanks, fields or quotes around it.
+fn is_apart(text: &str, at: usize, word: &str) -> bool {
+    let (before, rest) = text.split_at(at);
+    let Some(after) = rest.strip_prefix(word) else { return false };
+    let begins = before.is_empty()
+        || before.ends_with(|c: char| c.is_whitespace() || matches!(c, '}' | '"' | '\''));
+    begins && (after.is_empty() || after.starts_with(|c: char| c.is_whitespace()))
+}
+
+/// Why there is no comparison between `from` and `end`.
+fn missing(text: &str, from: usize, end: usize) -> TemplateError {
+    let what = match (connective_at(text, end), from) {
+        (Some(word), _) => format!("there is nothing before '{word}'"),
+        (None, 0) => "the condition is empty; write as in '{{name}} == value'".to_owned(),
+        (None, _) => {
+            let word = CONNECTIVES.into_iter().find(|word| text[..from].ends_with(word));
+            format!("there is nothing after '{}'", word.unwrap_or_default())
+        }
+    };
+    let at = if from == 0 && end == text.len() { 0 } else { end };
+    TemplateError { at, what }
 }
 
 /// The order of two values: that of numbers if both are numbers, else that of their bytes.
@@ -278,10 +340,8 @@ mod tests {
         locals.set(0, a.as_bytes());
         locals.set(1, b.as_bytes());
         let moment = Moment { seed: 1, session: 0, request: 0, counter: 0 };
-        condition.holds(
-            Source { moment, tables: &[], locals: &locals, sent: Sent::default() },
-            &mut Scratch::default(),
-        )
+        let source = Source { moment, tables: &[], locals: &locals, sent: Sent::default() };
+        condition.holds(source, &mut Scratch::default())
     }
 
     #[test]
@@ -347,6 +407,30 @@ mod tests {
     }
 
     #[test]
+    fn comparisons_are_combined_and_and_binds_tighter() {
+        for (text, result) in [
+            ("{{a}} == 1 and {{b}} == 2", true),
+            ("{{a}} == 1 and {{b}} == 3", false),
+            ("{{a}} == 0 or {{b}} == 2", true),
+            ("{{a}} == 0 or {{b}} == 3", false),
+            ("{{a}} == 1 or {{a}} == 0 and {{b}} == 3", true),
+            ("{{a}} == 0 and {{b}} == 3 or {{a}} == 1", true),
+            ("{{a}} == 0 or {{a}} == 1 and {{b}} == 3", false),
+            ("{{a}} > 0 and {{a}} < 2 and {{b}} matches ^2$ and {{a}}", true),
+            ("{{a}} and {{b}}", true),
+            ("{{missing}} == 1 or {{b}} == 2", true),
+            ("{{missing}} == 1 and {{b}} == 2", false),
+            ("'{{a}} and' == '1 and' or {{missing}}", true),
+            ("{{a}} != 'this and that'and {{b}} == 2", true),
+            ("{{'x and y'}} contains 'and' and {{a}} == 1", true),
+            ("{{a}} == 1\nor\n{{b}} == 3", true),
+            ("{{a}} != android and {{b}} != or-else", true),
+        ] {
+            assert_eq!(holds(text, "1", "2"), result, "{text}");
+        }
+    }
+
+    #[test]
     fn no_comparison_with_a_missing_value_holds() {
         for operator in ["==", "!=", "<", "<=", ">", ">=", "contains"] {
             assert!(!holds(&format!("{{{{missing}}}} {operator} 1"), "", ""), "{operator}");
@@ -366,10 +450,16 @@ mod tests {
             ("{{a}} = 1", 6, "'=' is not an operator"),
             ("{{a}} == ", 9, "there is nothing after '=='"),
             ("== {{a}}", 0, "there is nothing before '=='"),
-            ("{{a}} == 1 and {{b}} == 2", 21, "a second operator, '=='"),
+            ("{{a}} == 1 and", 14, "there is nothing after 'and'"),
+            ("{{a}} == 1 or and {{b}}", 14, "there is nothing before 'and'"),
+            ("or {{a}} == 1", 0, "there is nothing before 'or'"),
+            ("{{a}} == rock and roll", 18, "it has no field"),
+            ("{{a}} == 1 and 2 == 2", 15, "it has no field"),
+            ("{{a}} == 1 and {{b}} < 2 < 3", 25, "a second operator, '<'"),
+            ("{{a}} == 1 and {{c}}", 17, "'c' is unknown"),
             ("{{a}} < 1 < 2", 10, "a second operator, '<'"),
             ("{{a}} == 'x", 9, "the quote has no end"),
-            ("{{a}} == 'x' y", 13, "only an operator may follow"),
+            ("{{a}} == 'x' y", 13, "only an operator, 'and' or 'or'"),
             ("{{c}} == 1", 2, "'c' is unknown"),
             ("1 == {{c}}", 7, "'c' is unknown"),
             ("{{a == 1", 0, "'{{' is not followed by '}}'"),

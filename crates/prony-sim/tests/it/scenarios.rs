@@ -118,6 +118,41 @@ fn lifetime(requests: u64, pauses: Span) -> Option<Span> {
     Some(ROUND_TRIP * (requests + 1) + pauses)
 }
 
+/// The sessions that make each step are those of the arithmetic, and `until` combines, too.
+#[test]
+fn conditions_are_combined_with_and_and_or() {
+    let again = Burst {
+        repeat: 9,
+        ..step(4, until("{{state}} == ready and {{status}} == 200", AtLimit::Fail))
+    };
+    let bursts = vec![
+        step(0, Control::default()),
+        step(1, when("{{session}} > 10 and {{session}} <= 40")),
+        step(2, when("{{session}} <= 10 or {{session}} > 95 and {{status}} == 200")),
+        step(3, unless("{{session}} == 7 or {{none}} == 1 or {{session}} == 8")),
+        again,
+    ];
+    let paths = ["/all", "/middle", "/ends", "/most", "/poll/{{session}}/3"];
+    let mut plan = sessions(&paths, vec![step(0, Control::default())], 100);
+    plan.data.variables = vec![("none".into(), "{{env UNSET | append session}}".into())];
+    plan.data.environment = vec![("UNSET".into(), "".into())];
+    plan.sessions.as_mut().expect("sessions").kinds[0].bursts = bursts;
+    plan.check().expect("a valid plan");
+    for shares in [1, 3] {
+        let (tally, server) = run(&plan, shares);
+        let made = BTreeMap::from([
+            ("all", 100),
+            ("middle", 30),
+            ("ends", 10 + 5),
+            // Session 1 has the value 1, too.
+            ("most", 100 - 3),
+            ("poll", 300),
+        ]);
+        assert_eq!(server.by_kind(), made, "{shares} shares");
+        assert_eq!((tally.failed, tally.replies), (0, 542));
+    }
+}
+
 #[test]
 fn a_step_is_made_only_if_its_condition_holds() {
     let bursts = vec![

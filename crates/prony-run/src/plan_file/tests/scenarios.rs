@@ -115,7 +115,7 @@ fn refuses_decisions_that_cannot_be_made() {
             p:6:24: `when` is a number, expected a condition, as "{{stock}} > 0"
             p:6:27: `when`: 'x' is unknown; known names: status, session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:6:39: `unless`: '=' is not an operator; write '==' to compare
-            p:6:25: `when`: it has no field, so it is always the same; write as in '{{name}} == value'
+            p:6:25: `when`: it has no field, so it is always the same; write as in '{{name}} == value', and enclose a text that contains 'and' or 'or' in quotes
             p:6:25: `until` needs `repeat`, the most times to make the step: 2 or more
             p:6:28: `at-limit` needs `until`; add it, or omit `at-limit`
             p:6:62: `at-limit`: 'stop' is unknown; write "fail" or "continue"
