@@ -397,6 +397,10 @@ fn check_endpoint(endpoint: &Endpoint) -> Result<(), String> {
 
 fn check_call(call: &CallSpec) -> Result<(), String> {
     check_method(&call.method)?;
+    let is_packable = call.template && !call.bare && call.grpc.is_none() && !call.body.is_empty();
+    if call.gzip && !is_packable {
+        return Err("only the body of a template is compressed for each request".into());
+    }
     if !call.bare && !call.raw.is_empty() {
         return Err("raw lines need a request to which no headers are added".into());
     }

@@ -54,6 +54,13 @@ impl Gzip {
     fn pack_one(&mut self, message: &[u8], out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&prefix(true, 0));
+        self.pack_bytes(message, out);
+        let packed = (out.len() - begin - PREFIX) as u32;
+        out[begin..begin + PREFIX].copy_from_slice(&prefix(true, packed));
+    }
+
+    /// Append these bytes as one member. The same bytes always give the same member.
+    pub fn pack_bytes(&mut self, message: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&HEAD);
         let deflate = self.deflate.get_or_insert_with(|| {
             // What grpc-go uses by default.
@@ -73,8 +80,6 @@ impl Gzip {
         crc.update(message);
         out.extend_from_slice(&crc.sum().to_le_bytes());
         out.extend_from_slice(&crc.amount().to_le_bytes());
-        let packed = (out.len() - begin - PREFIX) as u32;
-        out[begin..begin + PREFIX].copy_from_slice(&prefix(true, packed));
     }
 
     /// The message of at most `limit` bytes behind its compressed form.

@@ -221,6 +221,9 @@ pub struct CallSpec {
     /// request. Only calls of sessions may be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub template: bool,
+    /// Whether the body of a template is compressed with gzip for each request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gzip: bool,
     /// The values to extract from a successful reply, for later requests of the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,

@@ -77,8 +77,10 @@ struct Call {
     equals: bool,
     headers: bool,
     body: bool,
-    /// Whether a header value has the path or the body, which are filled in before it.
+    /// Whether the body is filled in before the headers, which may have it.
     body_first: bool,
+    /// Whether the body is compressed.
+    gzip: bool,
 }
 
 impl Script {
@@ -392,7 +394,8 @@ fn compile(spec: &CallSpec, scope: &mut Scope) -> Result<Call, ScriptError> {
             parts.push(parse(Part::Header(index), value.as_bytes(), scope, &mut draws)?);
         }
         scope.sent = None;
-        call.body_first = parts.iter().any(Template::names_sent);
+        call.gzip = spec.gzip;
+        call.body_first = call.gzip || parts.iter().any(Template::names_sent);
         if let Some(text) = spec.awaited_text() {
             parts.push(parse(Part::Equals, text.as_bytes(), scope, &mut draws)?);
             call.equals = true;
@@ -510,7 +513,8 @@ impl Call {
         Ok(())
     }
 
-    /// The same for a request whose headers have its path or its body.
+    /// The same for a request whose headers may have its path or its body, or whose body is
+    /// compressed.
     fn fill_body_first(
         &self,
         parts: &[Template],
@@ -527,6 +531,9 @@ impl Call {
             _ => Ok(()),
         };
         let done = known.and_then(|()| {
+            if self.gzip {
+                filled.pack(&mut body);
+            }
             let source = Source { sent: Sent { path: &path, body: &body }, ..source };
             self.fill_parts(parts, source, Some(&body), filled)
         });

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::cookies::{Jar, Origin};
+use crate::grpc::Gzip;
 use crate::units::Nanos;
 use crate::vars::message::Message;
 use crate::vars::{Source, Unsent};
@@ -48,8 +49,20 @@ pub struct Filled {
     pub(super) value: Vec<u8>,
     /// The path and the body of a request whose headers have them.
     sent: (Vec<u8>, Vec<u8>),
+    /// Compresses its body.
+    packer: Packer,
     /// What else a redirect has changed.
     moved: Option<Moved>,
+}
+
+/// Compresses bodies. A copy has memory of its own.
+#[derive(Debug, Default)]
+struct Packer(Gzip);
+
+impl Clone for Packer {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl Filled {
@@ -197,6 +210,14 @@ impl Filled {
         path.clear();
         body.clear();
         (path, body)
+    }
+
+    /// Compress a body with gzip.
+    pub(super) fn pack(&mut self, body: &mut Vec<u8>) {
+        let Self { packer, value, .. } = self;
+        value.clear();
+        packer.0.pack_bytes(body, value);
+        std::mem::swap(body, value);
     }
 
     /// Keep the memory of these buffers.

@@ -2,12 +2,14 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use prony_core::grpc::Gzip;
 use prony_core::plan::CallSpec;
 use toml::de::DeValue;
 
 use super::dynamic;
 use super::reader::{Item, Problems, Section};
 use super::request::Requests;
+use super::words::COMPRESS;
 use crate::files;
 use crate::form::{Form, Part, PartArg, checked_kind};
 
@@ -26,6 +28,40 @@ impl<'a> Requests<'a> {
         }
         let body = body.and_then(|item| self.body(item)).unwrap_or_default();
         (body, form.and_then(|item| self.form(item)))
+    }
+
+    /// Compress the body of the request, or have it compressed each time if it varies.
+    pub(super) fn compress(&mut self, item: Option<Item<'a>>, call: &mut CallSpec) {
+        const CODING: &str = "Content-Encoding";
+        let Some(item) = item else { return };
+        if item.word(&mut self.problems, COMPRESS).is_none() {
+            return;
+        }
+        let known = call.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(CODING));
+        let why = match known {
+            _ if self.is_grpc || self.is_websocket || call.grpc.is_some() => {
+                Some("messages are not bodies; use [http2] or [websocket]".to_owned())
+            }
+            _ if call.bare => Some("a `bare` request is sent as it is written".to_owned()),
+            _ if call.body.is_empty() => Some("the request has no body".to_owned()),
+            Some((_, value)) if value != "gzip" => {
+                Some(format!("the header {CODING} is '{}'", value.escape_debug()))
+            }
+            _ => None,
+        };
+        if let Some(why) = why {
+            return self.problems.add(item.at, format!("`compress`: {why}"));
+        }
+        if known.is_none() {
+            call.headers.push((CODING.to_owned(), "gzip".to_owned()));
+        }
+        match call.template {
+            true => call.gzip = true,
+            false => {
+                let plain = std::mem::take(&mut call.body);
+                Gzip::default().pack_bytes(&plain, &mut call.body);
+            }
+        }
     }
 
     /// The headers with the type of the form, if it is one.

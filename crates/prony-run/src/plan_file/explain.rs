@@ -319,6 +319,9 @@ impl<'p> Writer<'p> {
         if !call.body.is_empty() {
             add("body", body(&call.body));
         }
+        if call.gzip {
+            add("compress", quoted("gzip"));
+        }
         if !call.raw.is_empty() {
             add("raw", text_or_base64(&call.raw));
         }

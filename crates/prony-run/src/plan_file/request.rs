@@ -170,6 +170,7 @@ impl<'a> Requests<'a> {
             return self.socket_step(section);
         }
         let (body, form) = self.content(section);
+        let compress = section.take("compress");
         let has_content = !body.is_empty() || form.is_some();
         let method = section
             .take("method")
@@ -198,6 +199,7 @@ impl<'a> Requests<'a> {
         call.name = name;
         call.expect = expect.map(Box::new);
         body::fill(&mut call, form, templates);
+        self.compress(compress, &mut call);
         self.checked(section.at, call)
     }
 

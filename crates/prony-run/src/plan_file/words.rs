@@ -65,6 +65,9 @@ pub(super) const TLS_VERSION: Words<TlsVersion> =
 pub(super) const RESUME: Words<Resume> =
     &[("on", Resume::On), ("off", Resume::Off), ("session", Resume::Session)];
 
+/// How bodies are compressed.
+pub(super) const COMPRESS: Words<()> = &[("gzip", ())];
+
 pub(super) const ROWS: Words<PickRow> =
     &[("in-turn", PickRow::InTurn), ("random", PickRow::Random), ("unique", PickRow::Unique)];
 

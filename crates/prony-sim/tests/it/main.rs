@@ -35,6 +35,7 @@ mod rows;
 mod scenarios;
 mod serve;
 mod sessions;
+mod signed;
 mod sockets;
 mod streams;
 mod templates;

@@ -460,6 +460,7 @@ fn summaries() -> Vec<Summary> {
     filled.plan.data.tables.push(Arc::new(unique));
     filled.plan.data.variables.push(("me".to_owned(), "{{users.id}}".to_owned()));
     filled.plan.calls[0].template = true;
+    filled.plan.calls[0].gzip = true;
     for place in [
         Place::Header { name: "X".to_owned(), regex: Some("a".to_owned()) },
         Place::Json("/a".to_owned()),

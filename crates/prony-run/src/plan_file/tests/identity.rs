@@ -84,19 +84,23 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
             // Raw requests can contain any bytes.
             let (raw, any_path) = bare.clone().unwrap_or_default();
             let path = any_path.unwrap_or(path);
+            let body = [&body, field.as_bytes()].concat();
+            let gzip = template && bare.is_none() && !body.is_empty();
+            let coding = gzip.then(|| ("Content-Encoding".to_owned(), "gzip".to_owned()));
             CallSpec {
                 checks: prony_core::plan::Shared::default(),
                 endpoint,
                 method: method.into(),
                 path: if path == "*" { path } else { path + field },
                 authority: authority.into(),
-                headers: headers.into(),
-                body: [&body, field.as_bytes()].concat(),
+                headers: headers.into_iter().chain(coding).collect::<Vec<_>>().into(),
+                body,
                 bare: bare.is_some(),
                 raw,
                 name,
                 expect,
                 template,
+                gzip,
                 extract,
                 redirects: None,
                 grpc: None,
@@ -304,7 +308,7 @@ fn tls() -> impl Strategy<Value = TlsSpec> {
 
 /// Only calls of sessions may be templates.
 fn without_templates(call: &mut CallSpec) {
-    (call.template, call.extract) = (false, Vec::new());
+    (call.template, call.gzip, call.extract) = (false, false, Vec::new());
 }
 
 /// What is between prony and the server.
@@ -357,6 +361,8 @@ fn alike(mut calls: Vec<CallSpec>, same: [bool; 5]) -> Vec<CallSpec> {
         if same[4] {
             (call.method, call.body) = ("GET".into(), Vec::new());
         }
+        let has_coding = call.headers.iter().any(|(name, _)| name == "Content-Encoding");
+        call.gzip &= has_coding && !call.bare && !call.body.is_empty();
     }
     calls
 }

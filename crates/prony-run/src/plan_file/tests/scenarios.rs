@@ -120,7 +120,7 @@ fn refuses_decisions_that_cannot_be_made() {
             p:6:28: `at-limit` needs `until`; add it, or omit `at-limit`
             p:6:62: `at-limit`: 'stop' is unknown; write "fail" or "continue"
             p:6:37: `until` is empty, expected a condition, as "{{stock}} > 0"
-            p:6:28: a request has no key `when`; it may have bare, body, checks, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, templates, url
+            p:6:28: a request has no key `when`; it may have bare, body, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, templates, url
             p:6:14: `switch` is a number, expected a list of alternatives: [{ weight = 3, request = [...] }, ...]
             p:6:14: no alternative of the switch has a request
             p:6:33: the alternative has no `request`; write request = [] to make nothing

@@ -50,7 +50,7 @@ class Forms(http.server.BaseHTTPRequestHandler):
         try:
             if self.headers.get("Content-Encoding") == "gzip":
                 body = zlib.decompress(body, wbits=31)
-            kind = self.headers["Content-Type"]
+            kind = self.headers.get("Content-Type", "")
             if kind.startswith("multipart/"):
                 COUNTS[json.dumps(parts_of(kind, body))] += 1
             else:

@@ -1,0 +1,177 @@
+//! Signed and compressed requests in virtual time, where every byte of them is known.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use prony_core::grpc::Gzip;
+use prony_core::machine::Machine;
+use prony_core::plan::{Burst, CallSpec, Plan, SessionKind, Sessions, Stop, Think};
+use prony_core::schedule::Arrivals;
+use prony_core::script::{PickRow, Table};
+use prony_core::units::{ConnId, Nanos};
+use prony_sim::link::Link;
+use prony_sim::load;
+use prony_sim::server::{Connections, Server, ServerModel};
+use prony_sim::world::Setup;
+
+use crate::delegate::delegate;
+use crate::plans::{assert_invariants, get, ms, open};
+
+struct Ok200;
+
+impl ServerModel for Ok200 {
+    fn request(&mut self, id: ConnId, _: u64, _: &[u8], conns: &mut Connections) {
+        conns.send(id, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    }
+}
+
+/// A server that records the bytes received on each connection.
+struct Recorded {
+    server: Server<Ok200>,
+    streams: BTreeMap<(u32, u32), Vec<u8>>,
+}
+
+impl Machine for Recorded {
+    delegate!(server: on_connected on_closed on_tick on_stop poll_action take_output deadline);
+
+    fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
+        self.server.on_accepted(listener, now)
+    }
+    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
+        self.streams.entry((id.slot, id.generation)).or_default().extend_from_slice(data);
+        self.server.on_recv(id, data, now);
+    }
+}
+
+/// A request: its first line, its headers, its body.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Request {
+    line: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Request {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The requests of a connection, by their `Content-Length`.
+    fn all(mut stream: &[u8]) -> Vec<Self> {
+        let mut all = Vec::new();
+        while !stream.is_empty() {
+            let end = stream.windows(4).position(|w| w == b"\r\n\r\n").expect("a head");
+            let head = std::str::from_utf8(&stream[..end]).expect("text");
+            let (line, lines) = head.split_once("\r\n").expect("headers");
+            let pair = |line: &str| line.split_once(": ").map(|(n, v)| (n.into(), v.into()));
+            let headers = lines.split("\r\n").map(|line| pair(line).expect("a header")).collect();
+            let mut request = Self { line: line.to_owned(), headers, body: Vec::new() };
+            let length = request.header("Content-Length").map_or(0, |n| n.parse().expect("bytes"));
+            request.body = stream[end + 4..][..length].to_vec();
+            stream = &stream[end + 4 + length..];
+            all.push(request);
+        }
+        all
+    }
+}
+
+/// An open loop of `count` sessions that make this request twice.
+fn twice(call: CallSpec, count: u64) -> Plan {
+    let burst = Burst { repeat: 2, ..Burst::of(vec![0], Think::Fixed(ms(30))) };
+    let kinds = vec![SessionKind { name: String::new(), weight: 1, bursts: vec![burst] }];
+    let mut plan = open(20.0, Arrivals::Fixed, 0);
+    plan.stop = Stop { requests: None, sessions: Some(count), duration: None };
+    (plan.calls, plan.sessions) = (vec![call].into(), Some(Sessions::plain(kinds)));
+    let mut table = Table::new("users", PickRow::InTurn, vec!["name".into()]).expect("a column");
+    for name in ["ann", "bob"] {
+        table.push([name]).expect("a cell");
+    }
+    plan.data.tables = vec![Arc::new(table)];
+    plan.data.environment = vec![("KEY".to_owned(), "k\"y".into())];
+    plan
+}
+
+/// All requests in order.
+fn run(plan: &Plan, shares: u32) -> Vec<Request> {
+    plan.check().expect("a valid plan");
+    let setup = Setup { watch: false, ..Setup::new(Link::with_latency(ms(1)), 5) };
+    let mut recorded = Recorded { server: Server::new(Ok200), streams: BTreeMap::new() };
+    let outcome = load(plan, shares, &setup, &mut [&mut recorded]);
+    assert_invariants(&outcome, "signed");
+    assert_eq!(outcome.main().failed, 0);
+    let mut all: Vec<_> =
+        recorded.streams.values().flat_map(|stream| Request::all(stream)).collect();
+    all.sort();
+    all
+}
+
+fn template(path: &str, headers: &[(&str, &str)], body: &str) -> CallSpec {
+    let headers: Vec<_> =
+        headers.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let body = body.as_bytes().to_vec();
+    CallSpec { method: "PUT".into(), headers: headers.into(), body, template: true, ..get(path) }
+}
+
+/// The signatures were computed by another implementation (Python's hmac).
+#[test]
+fn signatures_are_those_of_the_bytes_that_are_sent() {
+    let text = "{{request.method | append ' ' | append request.path | append ' ' | append now unix \
+                | append ' ' | append request.body | hmac-sha256 env KEY}}";
+    let headers = [("X-Sign", text), ("X-Auth", "{{token}}")];
+    let mut plan = twice(template("/o?n={{counter}}", &headers, "{\"n\":{{counter}}}"), 8);
+    plan.data.variables = vec![
+        ("claims".into(), r#"{"sub":"{{users.name}}","exp":{{now +1h unix}}}"#.into()),
+        ("token".into(), "{{claims | jwt env KEY}}".into()),
+    ];
+    let first = run(&plan, 1);
+    assert_eq!(first.len(), 16);
+    let expected = [
+        "12fbc2d96f91b752b02686646cc470359c6ba67eabdd3acc5ed43080223e928a",
+        "b3deb09a7075b99ec126d4523eec862d4695fe29944c3f46ea1f5185a216ad99",
+    ];
+    let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.\
+                 eyJzdWIiOiJhbm4iLCJleHAiOjE3NjcyMjkyMDB9.\
+                 vV7OlW2IXLYwUmQPqIdvZzpnYUqZH0ZTHXJX9Wki7h0";
+    for (n, expected) in [1, 2].into_iter().zip(expected) {
+        let line = format!("PUT /o?n={n} HTTP/1.1");
+        let request = first.iter().find(|request| request.line == line).expect("it was sent");
+        assert_eq!(request.body, format!("{{\"n\":{n}}}").as_bytes());
+        assert_eq!(request.header("X-Sign"), Some(expected));
+        assert_eq!(request.header("X-Auth"), Some(token));
+    }
+    for shares in [2, 3] {
+        assert_eq!(run(&plan, shares), first, "{shares} shares");
+    }
+}
+
+/// Compressed bodies are the plain ones, and their digest is that of the compressed bytes.
+#[test]
+fn bodies_are_compressed_for_each_request() {
+    let body = format!("{{{{users.name}}}} {{{{random.text 20}}}} {}", "again ".repeat(200));
+    let headers = [("Content-Encoding", "gzip"), ("X-Digest", "{{request.body | sha256}}")];
+    let plain = twice(template("/{{counter}}", &headers, &body), 10);
+    let mut packed = plain.clone();
+    packed.calls[0].gzip = true;
+    let (plain, sent) = (run(&plain, 1), run(&packed, 1));
+    assert_eq!((plain.len(), sent.len()), (20, 20));
+    let mut gzip = Gzip::default();
+    for (plain, sent) in plain.iter().zip(&sent) {
+        assert_eq!(plain.line, sent.line);
+        assert!(sent.body.len() * 10 < plain.body.len(), "{} bytes", sent.body.len());
+        assert_eq!(gzip.unpack(&sent.body, 1 << 20), Ok(&plain.body[..]));
+        assert_ne!(plain.header("X-Digest"), sent.header("X-Digest"));
+        // The digest of the same bytes as a plain body.
+        let mut same = template("/", &[("X-Digest", "{{request.body | sha256}}")], "");
+        same.body.clone_from(&sent.body);
+        if !same.body.windows(2).any(|pair| pair == b"{{") {
+            let again = run(&twice(same, 1), 1);
+            assert_eq!(again[0].header("X-Digest"), sent.header("X-Digest"));
+        }
+    }
+    for shares in [2, 3] {
+        assert_eq!(run(&packed, shares), sent, "{shares} shares");
+    }
+    let mut wrong = packed.clone();
+    wrong.calls[0].template = false;
+    assert!(wrong.check().expect_err("no template").contains("compressed for each request"));
+}
