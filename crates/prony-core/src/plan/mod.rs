@@ -3,6 +3,7 @@
 mod checks;
 mod clients;
 mod control;
+mod data;
 mod excerpt;
 mod exchange;
 mod follow;
@@ -33,7 +34,7 @@ use crate::rng;
 use crate::target::Endpoint;
 use crate::threshold::Threshold;
 use crate::units::{Nanos, Span};
-use crate::vars::{Extract, Table};
+use crate::vars::Extract;
 
 pub use crate::secret::Secret;
 pub use checks::{Check, Checks, Condition, Order, Subject, TextTest};
@@ -41,6 +42,7 @@ pub use clients::{Clients, Pace};
 pub use control::{
     Alternative, AtLimit, Control, Gate, Retry, RetryOn, Step, Switch, Until, steps,
 };
+pub use data::Data;
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
 pub use follow::{Follow, RedirectServer, Redirects};
@@ -156,34 +158,6 @@ pub struct Plan {
     pub seed: u64,
     /// The share of the whole plan that this plan is.
     pub shard: Shard,
-}
-
-/// Tables and variables of a plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Data {
-    /// Tables; each session has a row of each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tables: Vec<Arc<Table>>,
-    /// Variables, and templates of their values at the start of a session. The templates may name
-    /// tables and earlier variables. They are evaluated once per session.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub variables: Vec<(String, String)>,
-    /// The environment variables that templates name, with their values. They are not saved with a
-    /// plan; its reader takes them from its own environment.
-    #[serde(skip)]
-    pub environment: Vec<(String, Secret)>,
-}
-
-impl Data {
-    /// How many sessions have rows in all tables whose rows limit their number; `u64::MAX`: all.
-    pub fn sessions_max(&self) -> u64 {
-        self.tables.iter().filter_map(|table| table.sessions_max()).min().unwrap_or(u64::MAX)
-    }
-
-    /// Whether there are no tables, variables and environment variables.
-    pub fn is_empty(&self) -> bool {
-        self.tables.is_empty() && self.variables.is_empty()
-    }
 }
 
 /// One request that may be sent.
