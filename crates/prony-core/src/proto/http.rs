@@ -121,7 +121,10 @@ impl Carrier for Http {
     ) -> Result<usize, Fault> {
         match conn {
             Conn::New => Err(Fault::Surplus),
-            Conn::H1(conn) => self.h1.receive(conn, data, now, sink),
+            Conn::H1(conn) => {
+                let result = self.h1.receive(conn, data, now, sink);
+                result.inspect_err(|_| sink.blame_oldest())
+            }
             Conn::H2(conn) => self.h2.receive(conn, data, now, sink),
         }
     }

@@ -317,6 +317,14 @@ pub trait Sink {
         let _ = code;
     }
 
+    /// What the peer has sent is a fault of the oldest exchange, even if it is in the first byte of
+    /// its reply. For carriers that [multiplex](Carrier::MULTIPLEXES) and also use HTTP/1.1.
+    fn blame_oldest(&mut self) {
+        if let Some((id, _)) = self.oldest() {
+            self.began(id);
+        }
+    }
+
     /// The exchange has ended with a complete reply.
     fn done(&mut self, id: RequestId, reply: &Reply);
 

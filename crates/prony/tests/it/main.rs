@@ -18,6 +18,7 @@ mod documents;
 mod dynamic;
 mod events;
 mod exits;
+mod first_bytes;
 mod floods;
 mod forms;
 mod freeze;

@@ -78,8 +78,10 @@ impl Ws {
             protocols: &self.talk.protocols,
             switch: None,
         };
-        let used = self.h1.receive(&mut conn.http, data, now, &mut watch)?;
-        let Some(reply) = watch.switch else {
+        let result = self.h1.receive(&mut conn.http, data, now, &mut watch);
+        let switch = watch.switch;
+        let used = result.inspect_err(|_| sink.blame_oldest())?;
+        let Some(reply) = switch else {
             conn.head_bytes += used as u64;
             return Ok(used);
         };

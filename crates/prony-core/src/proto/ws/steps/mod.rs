@@ -236,13 +236,7 @@ impl Carrier for Steps {
                 State::Ended(_) | State::Over => Ok(data.len()),
             },
         };
-        if result.is_err()
-            && let Some((id, _)) = sink.oldest()
-        {
-            // The fault is that of the exchange, even if it is in the first byte of its reply.
-            sink.began(id);
-        }
-        result
+        result.inspect_err(|_| sink.blame_oldest())
     }
 
     fn end(&mut self, conn: &mut Conn, left: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
