@@ -70,7 +70,7 @@ impl Condition {
     /// Parse a condition. `draws` counts the random fields.
     ///
     /// # Errors
-    /// A part of it is not a comparison, or a field of it is invalid.
+    /// A part is not a comparison, or has an invalid field.
     pub fn parse(text: &str, scope: &Scope, draws: &mut u64) -> Result<Self, TemplateError> {
         let (first, mut end) = Comparison::parse(text, 0, scope, draws)?;
         let mut any = vec![vec![first]];
