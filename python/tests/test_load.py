@@ -196,8 +196,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     prony.load(sys.argv[1], rate=50, duration=60)
 except prony.Interrupted as stopped:
-    r = stopped.result
-    print(r.verdict, r.replies, r.failed, r.to_dict()["measurement"]["tally"]["unfinished"])
+    r, report = stopped.result, stopped.result.to_dict()
+    tally, ended_early = report["measurement"]["tally"], report["run"]["interrupted"]
+    print(r.verdict, ended_early, r.replies, r.failed, tally["unfinished"])
 """
 
 
@@ -210,8 +211,10 @@ def test_ctrl_c_drains() -> None:
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)
         assert process.returncode == 0, out
-        verdict, replies, failed, unfinished = out.split()
-        assert (verdict, failed, unfinished) == ("INTERRUPTED", "0", "0")
+        verdict, interrupted, replies, failed, unfinished = out.split()
+        # On a busy machine, a more important reason hides this one.
+        assert verdict in ("INTERRUPTED", "CLIENT-LIMITED")
+        assert (interrupted, failed, unfinished) == ("True", "0", "0")
         # All that were in flight have been waited for.
         assert server.stop()["replies"] == int(replies) > 10
 

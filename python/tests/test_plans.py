@@ -95,5 +95,7 @@ def test_cancellation_drains() -> None:
 
     with prony.serve(latency="fixed:200ms") as server:
         result = asyncio.run(cancelled(server.url))
-        assert result.verdict == "INTERRUPTED"
+        assert result.to_dict()["run"]["interrupted"]
+        # On a busy machine, a more important reason hides this one.
+        assert result.verdict in ("INTERRUPTED", "CLIENT-LIMITED")
         assert server.stop()["replies"] == result.replies > 0
