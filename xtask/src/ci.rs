@@ -48,14 +48,17 @@ const STAGES: [Stage; 3] = [
     // have clocks of their own.
     Stage {
         front: &["unit", "whole"],
-        beside: &[&["simulation", "release", "wheel", "options", "instructions"], &["guests"]],
+        beside: &[
+            &["simulation", "release", "wheel", "options", "instructions"],
+            &["suites", "guests"],
+        ],
         is_idle: true,
     },
     // The nodes of a cluster mostly wait.
     Stage { front: &["ray"], beside: &[&["demo", "python", "verdicts"]], is_idle: false },
 ];
 
-const STEPS: [Step; 21] = [
+const STEPS: [Step; 22] = [
     Step { name: "tools", what: "install the programs that the tests need", act: tools::install },
     Step { name: "packages", what: "install what the Python package needs", act: python::packages },
     Step { name: "format", what: "rustfmt", act: format },
@@ -67,7 +70,8 @@ const STEPS: [Step; 21] = [
     Step { name: "compile", what: "the tests", act: compile },
     Step { name: "unit", what: "unit and property tests, corpora of the fuzzers", act: unit },
     Step { name: "simulation", what: "properties in virtual time", act: simulation },
-    Step { name: "whole", what: "golden and end-to-end tests", act: whole },
+    Step { name: "suites", what: "golden tests, and those of single crates", act: suites },
+    Step { name: "whole", what: "end-to-end tests", act: whole },
     Step { name: "release", what: "build the release", act: release },
     Step { name: "wheel", what: "build the Python package", act: python::wheel },
     Step { name: "guests", what: "test SCTP and known delays in virtual machines", act: guests },
@@ -221,21 +225,26 @@ const QUEUED: &str = "it";
 /// Enough threads that none of the queues is empty while another one is long.
 const QUEUED_THREADS: &str = "32";
 
-/// All other integration tests.
+/// All other integration tests: golden ones, and those of single crates.
+fn suites() -> Result<()> {
+    integration_tests("3", |name| name != QUEUED && name != SIMULATION)
+}
+
 fn whole() -> Result<()> {
+    integration_tests(QUEUED_THREADS, |name| name == QUEUED)
+}
+
+/// The integration tests of these names, on this number of threads.
+fn integration_tests(threads: &str, is_meant: impl Fn(&str) -> bool) -> Result<()> {
     let names = shell::integration_tests()?;
-    let some = |threads: &'static str, is_meant: &dyn Fn(&str) -> bool| {
-        again::tests(|| {
-            let mut command = tests()?;
-            for name in names.iter().filter(|name| is_meant(name)) {
-                command.args(["--test", name]);
-            }
-            command.env("RUST_TEST_THREADS", threads);
-            Ok(command)
-        })
-    };
-    let queued = some(QUEUED_THREADS, &|name| name == QUEUED);
-    some("3", &|name| name != QUEUED && name != SIMULATION).and(queued)
+    again::tests(|| {
+        let mut command = tests()?;
+        for name in names.iter().filter(|name| is_meant(name)) {
+            command.args(["--test", name]);
+        }
+        command.env("RUST_TEST_THREADS", threads);
+        Ok(command)
+    })
 }
 
 /// With `CI=1`, a test fails if a program that it needs is missing; without, it is skipped.

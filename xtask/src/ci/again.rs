@@ -2,7 +2,7 @@
 //! program on the machine can disturb them. Those that pass then are named at the end of the run,
 //! so that nobody takes them for sound.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -37,9 +37,9 @@ pub(super) fn tests(command: impl Fn() -> Result<Command>) -> Result<()> {
     }
     println!("==> again, alone: {}", names.join(", "));
     run(command()?.args(["--", "--exact", "--test-threads=1"]).args(&names))?;
-    let log = log()?;
-    let known = fs::read_to_string(&log).unwrap_or_default();
-    fs::write(&log, known + &names.join("\n") + "\n").context("the list of flaky tests")
+    // Steps that run beside each other add theirs.
+    let mut log = File::options().create(true).append(true).open(log()?)?;
+    log.write_all((names.join("\n") + "\n").as_bytes()).context("the list of flaky tests")
 }
 
 /// Forget those of the last run.

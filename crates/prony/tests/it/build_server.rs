@@ -5,7 +5,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::rig::{alone, command, have, prony};
+use crate::rig::{command, have, prony, waiting};
 
 const LOAD: [&str; 8] =
     ["-r", "500", "-d", "20s", "--simulate-latency", "exp:1ms", "--arrivals", "poisson"];
@@ -86,7 +86,7 @@ fn git_bisect_finds_the_slow_commit() {
     if !have("git") || !have("make") {
         return;
     }
-    let _alone = alone();
+    let _waiting = waiting();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/build-server");
     let output = |program: &str| {
         let out = Command::new("make")

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::json_schema;
-use crate::rig::{Ended, Running, Serve, alone, once_of_three, prony};
+use crate::rig::{Ended, Running, Serve, alone, once_of_three, prony, waiting};
 
 /// Blocks of 1,000 requests in virtual time, with the medians of A and B in microseconds.
 fn simulated(b: &str, more: &[&str]) -> Ended {
@@ -176,7 +176,7 @@ fn servers_are_distinguished_on_the_kernel() {
 /// The blocks run on two workers, and the merged figures are compared.
 #[test]
 fn blocks_run_on_several_workers() {
-    let _alone = alone();
+    let _waiting = waiting();
     once_of_three(|| {
         let a = Serve::start(&["--latency", "fixed:20ms"]);
         let b = Serve::start(&["--latency", "fixed:26ms"]);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::rig::{Ended, Serve, alone, prony};
+use crate::rig::{Ended, Serve, prony, waiting};
 
 /// A result of a tool: of httperf 400 requests at 400 per second, of ab 400 requests over ten
 /// connections, of wrk a second with ten connections.
@@ -50,7 +50,7 @@ fn results_of_wrk_are_reported_and_compared() {
 }
 
 fn reported_and_compared(tool: &str) {
-    let _alone = alone();
+    let _waiting = waiting();
     let folder = tempfile::tempdir().expect("a folder");
     let [fast, slow] = ["exp:4ms", "exp:20ms"].map(|latency| Serve::start(&["--latency", latency]));
     let (mut old, mut new) = (Vec::new(), Vec::new());

@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::rig::{Serve, alone, measure, prony};
+use crate::rig::{Serve, measure, prony, waiting};
 
 #[test]
 fn same_seed_gives_identical_output() {
@@ -112,7 +112,7 @@ fn times_of_streams_and_of_calls_are_those_of_arithmetic() {
 
 #[test]
 fn same_seed_gives_the_same_schedule_on_the_network() {
-    let _alone = alone();
+    let _waiting = waiting();
     let arrivals = |seed: &str| {
         let folder = TempDir::new().expect("a folder");
         let file = folder.path().join("arrivals");

@@ -4,7 +4,7 @@ use std::fs;
 
 use prony_core::threshold::{Figure, Unit};
 
-use crate::rig::{Ended, Serve, alone, prony};
+use crate::rig::{Ended, Serve, alone, prony, waiting};
 
 /// An infinite-server queue with exponential times (mean 1 ms) and a round trip of 0.1 ms.
 fn simulated(thresholds: &[&str]) -> Ended {
@@ -125,7 +125,7 @@ fn a_real_run_is_decided_by_its_thresholds() {
 /// A server that replies 503 to every second request, and a load of half a minute.
 #[test]
 fn a_load_that_misses_its_threshold_ends_early() {
-    let _alone = alone();
+    let _waiting = waiting();
     let server = Serve::start(&["--status", "200:50,503:50"]);
     let load = ["-r", "500", "-d", "30s", "--accept-invalid"];
     let url = server.url("/");

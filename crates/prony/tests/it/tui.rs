@@ -292,7 +292,7 @@ fn prints_a_line_per_second_without_a_terminal() {
     let refused = prony(&["--tui", "-n", "1", &url]);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.stderr.contains("--tui needs a terminal on standard error"), "{refused:?}");
-    let _alone = alone();
+    let _waiting = waiting();
     let ended = prony(&["-c", "1", "--think", "20ms", "-d", "3500ms", &url]);
     let lines: Vec<&str> = ended.stderr.lines().collect();
     // At 1, 2 and 3 seconds; on a busy machine they may be late, but there are never more.
