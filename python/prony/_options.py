@@ -1163,7 +1163,10 @@ class CapacityOptions(SharedOptions, total=False):
     the Universal Scalability Law."""
 
     budget: Duration
-    """Maximum time of the search, with all its trials [default: 5m]"""
+    """Maximum time of the search, with all its trials [default: 5m, or longer]
+
+    By rate, at least 1,500 times the longest limit of a time, such as 15m for 600ms. That is
+    the default if it is longer than 5m."""
 
     accuracy: str | float
     """Stop when the 95 % confidence interval lies within this share of the capacity [default:

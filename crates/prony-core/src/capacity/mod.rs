@@ -18,7 +18,7 @@ use crate::threshold::Threshold;
 use crate::units::Span;
 pub use observe::{Observed, refusal};
 pub use scalability::Scalability;
-pub use search::Search;
+pub use search::{Search, least_budget};
 
 /// What the search varies: the level of the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -12,6 +12,10 @@ use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, 
 const LEFT_MAX: f64 = 0.01;
 const LEFT_RATIO: f64 = 1.5;
 const LEFT_MIN: f64 = 10.0;
+/// And than this many standard deviations of the difference between arrivals and completions, if
+/// both were Poisson: close to saturation, queues grow so far by chance.
+const LEFT_SIGMAS: f64 = 3.0;
+
 /// What a trial shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
@@ -132,11 +136,17 @@ fn estimate(summary: &Summary, threshold: &str) -> Estimate {
     Estimate { value: checked.value, interval: checked.interval }
 }
 
-/// Whether the target kept up: at the end of the trial, no more requests were in flight than its
-/// mean concurrency explains.
+/// Whether the target kept up.
 fn kept_up(t: &Tally) -> bool {
-    let left = (t.replies_in_drain + t.unfinished) as f64;
-    left <= (LEFT_RATIO * t.concurrency() + LEFT_MIN).max(t.started as f64 * LEFT_MAX)
+    has_kept_up(t.started, t.replies_in_drain + t.unfinished, t.concurrency())
+}
+
+/// Whether at the end of a trial no more of its requests are left than chance and its mean
+/// concurrency explain.
+pub(super) fn has_kept_up(started: u64, left: u64, concurrency: f64) -> bool {
+    let by_chance = LEFT_SIGMAS * (2.0 * started as f64).sqrt();
+    let most = (LEFT_RATIO * concurrency + LEFT_MIN).max(started as f64 * LEFT_MAX);
+    left as f64 <= most.max(by_chance)
 }
 
 /// What limited the trial, if that was not the target.

@@ -28,6 +28,8 @@ const OUTER: usize = 12;
 /// a double Poisson: below 1, this widens the intervals, by 1 / sqrt of it. Set so that they cover
 /// 95 % for the queues of the tests.
 const CAUTION: f64 = 0.75;
+/// The same of short trials: more of the bursts are cut off, or have not begun.
+const CAUTION_SHORT: f64 = 0.5;
 /// The same where the tail is heavy: the sizes of bursts vary far more, and the largest are rare.
 const CAUTION_HEAVY: f64 = 0.4;
 /// Of the share *q* of requests beyond the limit, an exponential tail leaves *q* beyond twice the
@@ -40,6 +42,17 @@ const DRIFTS: i32 = 24;
 const DRIFT_STEP: f64 = 0.025;
 /// How often the range of interest is moved until it holds most of the mass.
 const ROUNDS: usize = 12;
+
+/// The power of the likelihood of trials without a heavy tail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Caution(f64);
+
+impl Caution {
+    /// By whether the trials are long.
+    pub(super) fn of(is_long: bool) -> Self {
+        Self(if is_long { CAUTION } else { CAUTION_SHORT })
+    }
+}
 
 /// What one trial says of one threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +83,7 @@ pub(super) struct Posterior {
     /// How many independent bursts of times beyond its limit the trials should contain, if the
     /// capacity is where it seems to be; `None` if no trial was near it.
     bursts: Option<f64>,
+    caution: Caution,
 }
 
 /// One threshold's posterior on a grid.
@@ -83,7 +97,12 @@ struct Weighed {
 impl Posterior {
     /// The posterior from the data of each threshold; the prior is uniform over `range`. `window`
     /// is where most of the mass is expected.
-    pub(super) fn of(data: &[Vec<Datum>], range: (f64, f64), window: (f64, f64)) -> Self {
+    pub(super) fn of(
+        data: &[Vec<Datum>],
+        range: (f64, f64),
+        window: (f64, f64),
+        caution: Caution,
+    ) -> Self {
         let active: Vec<usize> = (0..data.len()).filter(|&k| is_active(&data[k])).collect();
         let active = if active.is_empty() { (0..data.len()).collect() } else { active };
         let (low, high) = range;
@@ -100,7 +119,7 @@ impl Posterior {
                 .chain(even(to, high, OUTER))
                 .chain([high])
                 .collect();
-            let found = Self::on(data, &active, edges);
+            let found = Self::on(data, &active, edges, caution);
             rounds += 1;
             let (least, most) = (found.quantile(0.005), found.quantile(0.995));
             let cell = (to - from) / FINE as f64;
@@ -160,7 +179,7 @@ impl Posterior {
             let shifted =
                 |(datum, time): (&Datum, &f64)| Datum { rate: datum.rate - drift * time, ..*datum };
             let shifted: Vec<Datum> = data.iter().zip(times).map(shifted).collect();
-            weigh(&shifted, &edges).evidence
+            weigh(&shifted, &edges, self.caution).evidence
         };
         let logs: Vec<f64> = shifts.iter().map(evidence).collect();
         let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -172,8 +191,8 @@ impl Posterior {
         (mean, variance.sqrt().max(DRIFT_STEP / 2.0))
     }
 
-    fn on(data: &[Vec<Datum>], active: &[usize], edges: Vec<f64>) -> Self {
-        let each: Vec<Weighed> = active.iter().map(|&k| weigh(&data[k], &edges)).collect();
+    fn on(data: &[Vec<Datum>], active: &[usize], edges: Vec<f64>, caution: Caution) -> Self {
+        let each: Vec<Weighed> = active.iter().map(|&k| weigh(&data[k], &edges, caution)).collect();
         let cells = edges.len() - 1;
         // The probabilities that the capacity of each is above each edge.
         let above = |weighed: &Weighed| {
@@ -199,7 +218,7 @@ impl Posterior {
         let least = (0..each.len()).max_by(|&a, &b| first(a).total_cmp(&first(b))).unwrap_or(0);
         let slope = each.get(least).map_or(1.0, |w| w.slope);
         let binding = active.get(least).copied().unwrap_or(0);
-        Self { edges, mass, binding, slope, bursts: None }
+        Self { edges, mass, binding, slope, bursts: None, caution }
     }
 
     /// The rate (its logarithm) below which the capacity lies with that probability.
@@ -238,7 +257,7 @@ fn is_heavy(data: &[Datum]) -> bool {
     twice > once * share.powf(HEAVY)
 }
 
-fn weigh(data: &[Datum], edges: &[f64]) -> Weighed {
+fn weigh(data: &[Datum], edges: &[f64], caution: Caution) -> Weighed {
     let cells = edges.len() - 1;
     let middles: Vec<f64> = edges.windows(2).map(|e| f64::midpoint(e[0], e[1])).collect();
     let slopes: Vec<f64> = (0..SLOPES).map(|i| SLOPE_MIN * 2_f64.powf(i as f64 / 2.0)).collect();
@@ -250,7 +269,7 @@ fn weigh(data: &[Datum], edges: &[f64]) -> Weighed {
             add(datum, slope, &middles, block);
         }
     }
-    let caution = if is_heavy(data) { CAUTION_HEAVY } else { CAUTION };
+    let caution = if is_heavy(data) { CAUTION_HEAVY.min(caution.0) } else { caution.0 };
     logs.iter_mut().for_each(|log| *log *= caution);
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut mass = vec![0.0; cells];
@@ -340,7 +359,12 @@ mod tests {
         for slope in [2.0, 40.0] {
             let (runs, mut covered) = (100, 0);
             for seed in 0..runs {
-                let found = Posterior::of(&[trials(700.0, slope, 15, seed)], RANGE, RANGE);
+                let found = Posterior::of(
+                    &[trials(700.0, slope, 15, seed)],
+                    RANGE,
+                    RANGE,
+                    Caution::of(true),
+                );
                 let (lo, hi) = (found.quantile(0.025).exp(), found.quantile(0.975).exp());
                 covered += u64::from(lo <= 700.0 && 700.0 <= hi);
             }
@@ -353,12 +377,12 @@ mod tests {
     fn step_is_found_by_its_sides() {
         let capacity = 812.0_f64;
         let mut data = Vec::new();
-        let mut found = Posterior::of(&[data.clone()], RANGE, RANGE);
+        let mut found = Posterior::of(&[data.clone()], RANGE, RANGE, Caution::of(true));
         for i in 0..24 {
             let apart = found.deviation() * 0.8;
             let rate = found.quantile(0.5) + apart * (f64::from(i % 3) - 1.0);
             data.push(datum(rate, if rate < capacity.ln() { 0.0 } else { 50.0 }));
-            found = Posterior::of(&[data.clone()], RANGE, RANGE);
+            found = Posterior::of(&[data.clone()], RANGE, RANGE, Caution::of(true));
         }
         let (lo, hi) = (found.quantile(0.025).exp(), found.quantile(0.975).exp());
         assert!(lo < capacity * 1.01 && capacity < hi * 1.01 && hi / lo < 1.05, "{lo} {hi}");
@@ -367,7 +391,7 @@ mod tests {
     #[test]
     fn smallest_capacity_binds() {
         let both = [trials(900.0, 20.0, 12, 1), trials(600.0, 20.0, 12, 2)];
-        let found = Posterior::of(&both, RANGE, RANGE);
+        let found = Posterior::of(&both, RANGE, RANGE, Caution::of(true));
         assert_eq!(found.binding, 1);
         assert!((found.quantile(0.5).exp() / 600.0 - 1.0).abs() < 0.04);
     }
@@ -378,7 +402,7 @@ mod tests {
         let width = |twice: &dyn Fn(f64) -> f64| {
             let mut data = trials(700.0, 4.0, 30, 1);
             data.iter_mut().for_each(|datum| datum.twice = twice(datum.excess));
-            let found = Posterior::of(&[data.clone()], RANGE, RANGE);
+            let found = Posterior::of(&[data.clone()], RANGE, RANGE, Caution::of(true));
             (is_heavy(&data), found.quantile(0.975) - found.quantile(0.025))
         };
         // Of 1 % beyond the limit, 1 % is beyond twice the limit.

@@ -7,7 +7,7 @@ mod recovery;
 mod sides;
 
 use super::observe::Observed;
-use super::posterior::{Datum, Posterior};
+use super::posterior::{Caution, Datum, Posterior};
 use super::{
     Answer, By, Estimate, Finding, Lack, Limit, Point, Purpose, Recovery, Settings, Step, Stop,
     Trial,
@@ -36,9 +36,16 @@ const ROOM: f64 = 36.0;
 const ROOM_MIN: f64 = 24.0;
 /// The requests beyond its limit that a trial should have at the capacity.
 const BEYOND_SHARE: f64 = 20.0;
-/// The shortest of these trials, and in multiples of the longest limit of a time.
+/// The shortest of these trials.
 const LONG: Span = Span::from_secs(2);
-const LIMITS_LONG: f64 = 40.0;
+/// In multiples of the longest limit of a time: what a trial should have, so that a queue settles
+/// and its bursts are many; what it must have; and what one of a closed loop should have, whose
+/// queue cannot grow.
+const LIMITS_LONG: f64 = 100.0;
+const LIMITS_MIN: f64 = 40.0;
+const LIMITS_CLOSED: f64 = 40.0;
+/// In the same unit, the shortest budget: such trials with their warm-up, and the bracketing.
+const LIMITS_BUDGET: u64 = 1_500;
 /// The fewest of them.
 const TRIALS_MIN: usize = 15;
 /// The most of them, so that the grid stays quick.
@@ -63,6 +70,21 @@ const PROBE_REQUESTS: f64 = 40.0;
 /// Trials of which the load generator was the limit, among the last ones, that end the search.
 const LIMITED: usize = 3;
 const LIMITED_OF: usize = 5;
+
+/// The shortest budget with which a search for these thresholds can find a number; zero if it does
+/// not depend on them.
+pub fn least_budget(by: By, thresholds: &[Threshold]) -> Span {
+    match by {
+        By::Rate => longest_limit(thresholds) * LIMITS_BUDGET,
+        By::Connections => Span::ZERO,
+    }
+}
+
+/// The longest limit of a time.
+fn longest_limit(thresholds: &[Threshold]) -> Span {
+    let times = thresholds.iter().filter(|t| t.unit == Unit::Time);
+    times.map(|t| Span(t.limit as u64)).max().unwrap_or(Span::ZERO)
+}
 
 /// The state of a search.
 #[derive(Debug)]
@@ -352,7 +374,11 @@ impl Search {
             _ => 0.0,
         });
         let requests = requests.fold(REQUESTS, f64::max);
-        let limits = self.longest_limit().as_secs_f64() * LIMITS_LONG;
+        let limits = self.longest_limit().as_secs_f64()
+            * match self.settings.by {
+                By::Rate => LIMITS_LONG,
+                By::Connections => LIMITS_CLOSED,
+            };
         let wanted = (requests / self.requests_at(rate)).max(limits).max(LONG.as_secs_f64());
         let left = self.left().saturating_sub(self.for_curve());
         let left = left.as_secs_f64();
@@ -363,6 +389,14 @@ impl Search {
         let long = Span::from_secs_f64(long.min(room));
         self.long = Some(long);
         long
+    }
+
+    /// Whether trials by the rate are at least this many times as long as the longest limit.
+    fn has_limits(&self, least: f64) -> bool {
+        let limits = self.longest_limit().as_secs_f64() * least * (1.0 + WARMUP);
+        // To the nanosecond, the length is rounded.
+        let is_long = |long: Span| long.as_secs_f64() > limits * 0.999;
+        self.settings.by == By::Connections || self.long.is_none_or(is_long)
     }
 
     /// The length of the measurement of such a trial.
@@ -404,7 +438,7 @@ impl Search {
     /// The finding from the trials so far.
     fn conclude(&mut self) -> Step {
         let trials = self.of(Purpose::Estimate).count();
-        if trials < TRIALS_MIN {
+        if trials < TRIALS_MIN || !self.has_limits(LIMITS_MIN) {
             return self.undecided(Lack::Budget);
         }
         let posterior = self.posterior();
@@ -477,7 +511,8 @@ impl Search {
         let trials: Vec<&Observed> = self.valid().collect();
         let range = self.range();
         let window = self.window.unwrap_or(range);
-        let found = Posterior::of(&self.data(&trials), range, window);
+        let caution = Caution::of(self.has_limits(LIMITS_LONG));
+        let found = Posterior::of(&self.data(&trials), range, window, caution);
         self.window = Some(found.window());
         self.posterior = Some(found.clone());
         found

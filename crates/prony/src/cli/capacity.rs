@@ -38,12 +38,12 @@ pub struct CapacityArgs {
     /// Universal Scalability Law.
     #[arg(long, value_name = "WHAT", help_heading = SEARCH, default_value = "rate")]
     pub by: ByArg,
-    /// Maximum time of the search, with all its trials
-    #[arg(
-        long, value_name = "T", help_heading = SEARCH, default_value = "5m",
-        value_parser = values::positive_span,
-    )]
-    pub budget: Span,
+    /// Maximum time of the search, with all its trials [default: 5m, or longer]
+    ///
+    /// By rate, at least 1,500 times the longest limit of a time, such as 15m for 600ms. That is
+    /// the default if it is longer than 5m.
+    #[arg(long, value_name = "T", help_heading = SEARCH, value_parser = values::positive_span)]
+    pub budget: Option<Span>,
     /// Stop when the 95 % confidence interval lies within this share of the capacity
     #[arg(
         long, value_name = "SHARE", help_heading = SEARCH, default_value = "2%",

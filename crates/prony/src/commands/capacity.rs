@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use prony_core::capacity::{By, Finding, Purpose, Search, Settings, Trial};
+use prony_core::capacity::{By, Finding, Purpose, Search, Settings, Trial, least_budget};
 use prony_core::plan::Plan;
 use prony_core::schedule::{Arrivals, ArrivalsArg};
 use prony_core::serve::ServerBehavior;
@@ -29,6 +29,9 @@ use crate::embedding::{Event, Found};
 use crate::exec_options::{check_simulable, environment_of, options};
 use crate::progress::Steps;
 
+/// The budget, unless the limits of times need a longer one.
+const BUDGET: Span = Span::from_secs(300);
+
 /// Searches for the capacity, and reports it.
 pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let mut load = args.of_trials()?;
@@ -54,7 +57,7 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
         most: args.most(connections)?,
         thresholds: thresholds.clone(),
         from: args.first(),
-        budget: args.budget,
+        budget: budget(args)?,
         precision: args.accuracy,
         beyond: args.beyond,
         seed: plan.seed,
@@ -85,6 +88,24 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
     }
     written?;
     Ok(exit)
+}
+
+/// The budget; that of a limit of a time is at least what its trials need.
+fn budget(args: &CapacityArgs) -> Result<Span, Error> {
+    let thresholds = &args.load.until.threshold;
+    let least = least_budget(args.levels(), thresholds);
+    match args.budget {
+        None => Ok(BUDGET.max(least)),
+        Some(budget) if budget < least => {
+            let seconds = least.as_secs_f64().ceil();
+            Err(Error::Argument(format!(
+                "--budget: too short for these thresholds: a search needs {seconds} s or more \
+                 (1,500 times the longest limit), so that the queue of the target can settle in \
+                 each trial"
+            )))
+        }
+        Some(budget) => Ok(budget),
+    }
 }
 
 /// Carries out the trials, with progress.

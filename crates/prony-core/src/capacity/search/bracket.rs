@@ -78,8 +78,7 @@ impl Search {
     }
 
     pub(super) fn longest_limit(&self) -> Span {
-        let times = self.settings.thresholds.iter().filter(|t| t.unit == Unit::Time);
-        times.map(|t| Span(t.limit as u64)).max().unwrap_or(Span::ZERO)
+        super::longest_limit(&self.settings.thresholds)
     }
 
     /// The threshold that the last trial has missed.
