@@ -43,12 +43,14 @@ class SharedOptions(TypedDict, total=False):
     to each server."""
 
     arrivals: str
-    """Arrival process: fixed, poisson, uniform:LOW:HIGH or trace:FILE [default: fixed]
+    """Arrival process: fixed, poisson, gamma:SHAPE, uniform:LOW:HIGH, trace:FILE [default:
+    fixed]
 
     How an open loop spaces its requests. fixed: at equal intervals. poisson: a Poisson
-    process at the rate of --rate. uniform: intervals drawn between LOW and HIGH. trace: at
-    the times in FILE, one per line, in seconds. uniform and trace set the rate themselves
-    and exclude --rate."""
+    process at the rate of --rate. gamma: more bursty below a SHAPE of 1, which is poisson,
+    more regular above (the burstiness of vLLM's benchmark). uniform: intervals drawn between
+    LOW and HIGH. trace: at the times in FILE, one per line, in seconds. The last two exclude
+    --rate."""
 
     pipeline: int | str
     """Requests in flight per connection [default: 1]"""
@@ -994,7 +996,7 @@ class RttOptions(TypedDict, total=False):
     The first 100 ms are a warm-up and reported separately."""
 
     arrivals: str
-    """Arrival process: fixed or poisson [default: fixed]"""
+    """Arrival process: fixed, poisson or gamma:SHAPE [default: fixed]"""
 
     insecure: bool
     """Do not verify the server's certificate"""

@@ -437,7 +437,11 @@ fn check_load(load: &Load) -> Result<(), String> {
         }
         Load::Closed { think, .. } => check_think(*think),
         Load::Open { rate, arrivals, .. } => match arrivals {
-            Arrivals::Fixed | Arrivals::Poisson => rate.check(),
+            Arrivals::Gamma(shape) if !Arrivals::SHAPES.contains(shape) => {
+                let (low, high) = (Arrivals::SHAPES.start(), Arrivals::SHAPES.end());
+                Err(format!("the shape of gamma arrivals, {shape}, is not from {low} to {high}"))
+            }
+            Arrivals::Fixed | Arrivals::Poisson | Arrivals::Gamma(_) => rate.check(),
             Arrivals::Uniform(low, high) if low > high => {
                 Err(format!("the bounds of the inter-arrival times, {low} and {high}, are swapped"))
             }

@@ -183,7 +183,7 @@ impl LoadDraft {
 
 /// Whether the arrival process sets the rate itself.
 pub fn is_rate(arrivals: &Arrivals) -> bool {
-    matches!(arrivals, Arrivals::Uniform(..) | Arrivals::Trace(_) | Arrivals::Log)
+    !arrivals.has_rate()
 }
 
 /// The stop rules; the duration `otherwise` if neither they nor the load end the run.

@@ -453,9 +453,7 @@ impl Plan {
     /// Whether the target rate changes, so that a mean of the rate says little.
     pub fn has_changing_rate(&self) -> bool {
         match &self.load {
-            Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => {
-                rate.changes()
-            }
+            Load::Open { rate, arrivals, .. } if arrivals.has_rate() => rate.changes(),
             _ => false,
         }
     }
@@ -464,7 +462,7 @@ impl Plan {
     pub fn target_rate(&self, now: Nanos) -> Option<f64> {
         let Load::Open { rate, arrivals, .. } = &self.load else { return None };
         match arrivals {
-            Arrivals::Fixed | Arrivals::Poisson => {
+            Arrivals::Fixed | Arrivals::Poisson | Arrivals::Gamma(_) => {
                 Some(rate.rate_at(now.since(Nanos::ZERO + self.warmup)))
             }
             Arrivals::Uniform(lo, hi) => Some(2.0 / (lo.as_secs_f64() + hi.as_secs_f64())),

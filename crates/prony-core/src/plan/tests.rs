@@ -308,6 +308,9 @@ fn invalid_loads_are_named() {
             |p| p.load = open(RatePlan::constant(f64::NAN), Arrivals::Poisson),
             |p| p.load = open(RatePlan::constant(-1.0), Arrivals::Poisson),
             |p| p.load = open(RatePlan::constant(0.0), Arrivals::Poisson),
+            |p| p.load = open(RatePlan::constant(1.0), Arrivals::Gamma(0.001)),
+            |p| p.load = open(RatePlan::constant(1.0), Arrivals::Gamma(f64::NAN)),
+            |p| p.load = open(RatePlan::default(), Arrivals::Gamma(2.0)),
             |p| p.load = open(RatePlan::default(), Arrivals::Uniform(Span(2), Span(1))),
             |p| p.load = open(RatePlan::default(), Arrivals::Uniform(Span(0), Span(0))),
             |p| p.load = open(RatePlan::default(), Arrivals::Trace([].into())),
@@ -321,6 +324,9 @@ fn invalid_loads_are_named() {
             piece 1 of the rate plan has a rate of NaN/s, which is not between 0 and 1g/s
             piece 1 of the rate plan has a rate of -1/s, which is not between 0 and 1g/s
             the rate is always zero
+            the shape of gamma arrivals, 0.001, is not from 0.01 to 1000
+            the shape of gamma arrivals, NaN, is not from 0.01 to 1000
+            the rate plan is empty
             the bounds of the inter-arrival times, 2ns and 1ns, are swapped
             the inter-arrival times are all zero
             the trace has no times

@@ -3,6 +3,7 @@
 
 mod parse;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,11 @@ pub enum Arrivals {
     /// A Poisson process with that rate, inhomogeneous if the rate varies. The time to the first
     /// arrival is drawn too.
     Poisson,
+    /// Inter-arrival times drawn from the gamma distribution with this shape, in units of the
+    /// integral of the rate, including the time to the first arrival. Their squared coefficient of
+    /// variation is 1 / shape: 1 is a Poisson process (and has its times), a lower shape more
+    /// bursty, a higher one more regular.
+    Gamma(f64),
     /// Inter-arrival times drawn uniformly between the two bounds, including the time to the first
     /// arrival. Has no rate.
     Uniform(Span, Span),
@@ -45,6 +51,16 @@ pub enum Arrivals {
     /// The times of a log that is read while the load runs. Has no rate; the end of the log ends
     /// the load.
     Log,
+}
+
+impl Arrivals {
+    /// The shapes that [`Arrivals::Gamma`] may have.
+    pub const SHAPES: RangeInclusive<f64> = 0.01..=1000.0;
+
+    /// Whether the arrivals follow the rate of the plan. The others determine the rate themselves.
+    pub fn has_rate(&self) -> bool {
+        matches!(self, Self::Fixed | Self::Poisson | Self::Gamma(_))
+    }
 }
 
 /// A change of the rate during a run.

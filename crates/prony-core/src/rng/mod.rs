@@ -5,12 +5,14 @@
 //! Logarithms come from the crate `libm`, not from the platform, so that a seed gives the same run
 //! on every machine.
 
+pub(crate) mod gamma;
 mod sum;
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::units::Span;
+pub use gamma::GammaSum;
 pub use sum::ExponentialSum;
 
 /// The purpose of a draw. The streams of one seed are independent.

@@ -3,10 +3,17 @@ use super::*;
 /// The Kolmogorov-Smirnov statistic: the largest distance between the empirical distribution
 /// function of the draws and `cdf`, times the square root of their number. If `cdf` is correct, it
 /// exceeds 1.95 once in a thousand samples. The seeds are fixed, so the tests are deterministic.
-pub(crate) fn ks_statistic(mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
+pub(crate) fn ks_statistic(draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
+    ks_statistic_from(0.0, draws, cdf)
+}
+
+/// The same, looking only at draws of at least `least`: for draws that are rounded to less than
+/// that.
+pub(crate) fn ks_statistic_from(least: f64, mut draws: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     draws.sort_by(f64::total_cmp);
     let n = draws.len() as f64;
-    let distance = draws.iter().enumerate().fold(0.0f64, |worst, (i, &x)| {
+    let looked_at = draws.iter().enumerate().filter(|(_, x)| **x >= least);
+    let distance = looked_at.fold(0.0f64, |worst, (i, &x)| {
         let p = cdf(x);
         worst.max(p - i as f64 / n).max((i + 1) as f64 / n - p)
     });

@@ -30,8 +30,9 @@ pub struct Arrival {
 /// beginning, so the measured arrivals are the same as without a warm-up, only later.
 ///
 /// Deterministic processes (fixed, trace) compute a share's arrivals directly. Random processes
-/// (Poisson, uniform) draw the arrivals of all shares and skip those of the others, which costs
-/// about two nanoseconds each (docs/design/2026-11-23-arrivals-of-shards.md).
+/// (Poisson, gamma, uniform) draw the arrivals of all shares and skip those of the others, so that
+/// the shares are the same schedule for every number of them
+/// (docs/design/2026-11-23-arrivals-of-shards.md).
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// Computed in advance, so that `peek` is free.
@@ -61,7 +62,7 @@ impl Schedule {
     pub fn new(plan: &Plan) -> Self {
         let start = Nanos::ZERO + plan.warmup;
         let length = match &plan.load {
-            Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => rate.length(),
+            Load::Open { rate, arrivals, .. } if arrivals.has_rate() => rate.length(),
             _ => None,
         };
         let limit = match (length, plan.stop.duration) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::rate::{Arrivals, Inverse, RatePlan};
-use crate::rng::{ExponentialSum, Sequence, Stream};
+use crate::rng::{ExponentialSum, GammaSum, Sequence, Stream};
 use crate::units::Span;
 
 #[derive(Clone, Debug)]
@@ -19,6 +19,11 @@ pub(super) enum ArrivalProcess {
         clock: Inverse,
         /// The integral of the rate at the last arrival: a sum of exponential draws with mean 1.
         integral: ExponentialSum,
+    },
+    Gamma {
+        clock: Inverse,
+        /// The integral of the rate at the last arrival: a sum of gamma draws with mean 1.
+        integral: GammaSum,
     },
     Uniform {
         low: Span,
@@ -37,7 +42,11 @@ impl ArrivalProcess {
     pub(super) fn pair(rate: &RatePlan, arrivals: &Arrivals, seed: u64) -> (Self, Self) {
         let process = |rate: &RatePlan, stream| match arrivals {
             Arrivals::Fixed => Self::Fixed { clock: Inverse::new(rate), next: 0 },
-            Arrivals::Poisson => Self::Poisson {
+            &Arrivals::Gamma(shape) if shape != 1.0 => Self::Gamma {
+                clock: Inverse::new(rate),
+                integral: GammaSum::new(Sequence::new(seed, stream), shape),
+            },
+            Arrivals::Poisson | Arrivals::Gamma(_) => Self::Poisson {
                 clock: Inverse::new(rate),
                 integral: ExponentialSum::new(Sequence::new(seed, stream)),
             },
@@ -67,6 +76,10 @@ impl ArrivalProcess {
                 *clock = Inverse::new(rate);
                 clock.at(integral.value())
             }
+            Self::Gamma { clock, integral } => {
+                *clock = Inverse::new(rate);
+                clock.at(integral.value())
+            }
             Self::None | Self::Uniform { .. } | Self::Trace { .. } => None,
         }
     }
@@ -82,6 +95,10 @@ impl ArrivalProcess {
                 clock.at(own as f64)
             }
             Self::Poisson { clock, integral } => {
+                integral.draw(others + 1);
+                clock.at(integral.value())
+            }
+            Self::Gamma { clock, integral } => {
                 integral.draw(others + 1);
                 clock.at(integral.value())
             }

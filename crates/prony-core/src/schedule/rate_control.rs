@@ -6,7 +6,7 @@
 
 use super::Schedule;
 use crate::plan::Load;
-use crate::rate::{Arrivals, RateChange, RatePlan};
+use crate::rate::{RateChange, RatePlan};
 
 /// The rate of a schedule and its changes.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct RateControl {
 impl RateControl {
     pub(super) fn new(load: &Load) -> Self {
         let rate = match load {
-            Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => Some(rate),
+            Load::Open { rate, arrivals, .. } if arrivals.has_rate() => Some(rate),
             _ => None,
         };
         Self {
@@ -39,7 +39,7 @@ impl Load {
     /// The rate, if it can be changed during the run.
     pub fn adjustable_rate(&mut self) -> Option<&mut RatePlan> {
         match self {
-            Self::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => Some(rate),
+            Self::Open { rate, arrivals, .. } if arrivals.has_rate() => Some(rate),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 
 use super::Schedule;
 use super::process::ArrivalProcess;
+use crate::rate::Inverse;
 use crate::units::{Nanos, Span};
 
 /// Consecutive arrivals of one share that were skipped.
@@ -19,8 +20,8 @@ impl Schedule {
     /// arrivals of either the warm-up or the measurement: call it until it returns `None`.
     ///
     /// The number is exact for deterministic processes (fixed, trace). For random ones (Poisson,
-    /// uniform) it is the rounded expectation: the integral of the rate, or the time divided by the
-    /// mean inter-arrival time.
+    /// gamma, uniform) it is the rounded expectation: the integral of the rate, or the time divided
+    /// by the mean inter-arrival time.
     pub fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
         let next = self.next.filter(|next| next.at < limit)?;
         let count = self.due_before(limit);
@@ -70,11 +71,8 @@ impl ArrivalProcess {
                 let taken = usize::try_from(*next).unwrap_or(usize::MAX).min(times.len());
                 times[taken..].partition_point(|&at| at < limit) as u64
             }
-            Self::Poisson { clock, integral } => {
-                let integral = integral.value();
-                let is_due = |n| clock.peek(integral + n as f64).is_some_and(|at| at < limit);
-                partition_point(is_due, most)
-            }
+            Self::Poisson { clock, integral } => expected(clock, integral.value(), limit, most),
+            Self::Gamma { clock, integral } => expected(clock, integral.value(), limit, most),
             Self::Uniform { low, high, last, .. } => {
                 let mean = (low.0 as f64 + high.0 as f64) / 2.0;
                 ((limit - *last).0 as f64 / mean).round() as u64
@@ -89,12 +87,19 @@ impl ArrivalProcess {
             Self::None => {}
             Self::Fixed { next, .. } | Self::Trace { next, .. } => *next += n,
             Self::Poisson { integral, .. } => integral.add(n as f64),
+            Self::Gamma { integral, .. } => integral.add(n as f64),
             Self::Uniform { low, high, last, .. } => {
                 let mean = (low.0 as f64 + high.0 as f64) / 2.0;
                 *last += Span((mean * n as f64) as u64);
             }
         }
     }
+}
+
+/// How many of the next `most` arrivals are expected before `limit`, if the latest was at this
+/// integral of the rate and their mean distance is 1.
+fn expected(clock: &Inverse, integral: f64, limit: Span, most: u64) -> u64 {
+    partition_point(|n| clock.peek(integral + n as f64).is_some_and(|at| at < limit), most)
 }
 
 /// The smallest number for which `holds` is false, at most `most`. `holds` must be true for all

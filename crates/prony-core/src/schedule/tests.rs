@@ -1,3 +1,5 @@
+mod gamma;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -257,7 +259,7 @@ fn schedules_of_a_seed_never_change() {
 
 #[test]
 fn invalid_rates_do_not_panic() {
-    for arrivals in [Arrivals::Fixed, Arrivals::Poisson] {
+    for arrivals in [Arrivals::Fixed, Arrivals::Poisson, Arrivals::Gamma(0.5)] {
         for r in [f64::NAN, -1.0, 0.0, 1e-300] {
             assert_eq!(all(&plan(RatePlan::constant(r), arrivals.clone())).len() as f64, {
                 f64::from(u8::from(r > 0.0 && arrivals == Arrivals::Fixed))
@@ -290,6 +292,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let arrivals = prop_oneof![
         2 => Just(Arrivals::Fixed),
         2 => Just(Arrivals::Poisson),
+        2 => (0.1..20.0_f64).prop_map(Arrivals::Gamma),
         1 => bounds.prop_map(|(a, b)| Arrivals::Uniform(Span(a), Span(a + b))),
         1 => prop::collection::vec(0u64..3_000_000_000, 0..200).prop_map(|mut times| {
             times.sort_unstable();
@@ -444,7 +447,9 @@ proptest! {
     /// planned rate times the factor.
     #[test]
     fn arrivals_after_rate_changes_are_those_of_the_changed_plan(
-        poisson: bool,
+        arrivals in prop_oneof![
+            Just(Arrivals::Fixed), Just(Arrivals::Poisson), Just(Arrivals::Gamma(0.5)),
+        ],
         pieces in proptest::collection::vec((0.0..3e3, 0.0..3e3, 0.1..0.8_f64), 1..4),
         open: bool,
         changes in
@@ -456,7 +461,7 @@ proptest! {
         if open {
             r.pieces.push(RatePiece { from: 700.0, to: 700.0, length: None });
         }
-        let mut p = plan(r.clone(), if poisson { Arrivals::Poisson } else { Arrivals::Fixed });
+        let mut p = plan(r.clone(), arrivals);
         p.stop.duration = Some(Span::from_secs(3));
         p.warmup = if warm { Span::from_millis(500) } else { Span::ZERO };
         let start = Nanos::ZERO + p.warmup;
@@ -502,9 +507,12 @@ fn skipped(plan: &Plan, limit: Nanos) -> (Vec<Skipped>, Vec<Arrival>) {
 #[test]
 fn skips_a_billion_arrivals_in_a_few_steps() {
     let second = Span::from_secs(1);
-    for arrivals in
-        [Arrivals::Fixed, Arrivals::Poisson, Arrivals::Uniform(Span::ZERO, Span::from_nanos(2))]
-    {
+    for arrivals in [
+        Arrivals::Fixed,
+        Arrivals::Poisson,
+        Arrivals::Gamma(0.5),
+        Arrivals::Uniform(Span::ZERO, Span::from_nanos(2)),
+    ] {
         let mut p = plan(RatePlan::constant(1e9), arrivals);
         p.stop.duration = Some(second);
         let mut total = 0;
@@ -556,7 +564,12 @@ proptest! {
                 prop_assert_eq!(count, before as u64);
                 prop_assert_eq!(&rest[..], &whole[before..]);
             } else {
-                let bound = 6.0 * (before as f64 + 1.0).sqrt() + 2.0;
+                // The standard deviation of an inter-arrival time, in their means.
+                let deviation = match p.load {
+                    Load::Open { arrivals: Arrivals::Gamma(shape), .. } => shape.sqrt().recip(),
+                    _ => 1.0,
+                };
+                let bound = 6.0 * deviation.max(1.0) * (before as f64 + 1.0).sqrt() + 2.0;
                 let error = count.abs_diff(before as u64) as f64;
                 prop_assert!(error <= bound, "{} of {}", count, before);
             }

@@ -385,7 +385,7 @@ impl Summary {
         // A share of the plan has its share of the rate.
         let shares = f64::from(self.plan.shard.of);
         match arrivals {
-            Arrivals::Fixed | Arrivals::Poisson => {
+            Arrivals::Fixed | Arrivals::Poisson | Arrivals::Gamma(_) => {
                 let length = rate.length().map_or(window, |length| length.min(window));
                 let asked = rate.arrivals_until(length);
                 Some(per_second(asked, length) / shares)

@@ -29,7 +29,7 @@ impl Plan {
         let Load::Open { rate, arrivals, .. } = &self.load else { return None };
         let until = at + length;
         let due = match arrivals {
-            Arrivals::Fixed | Arrivals::Poisson => {
+            Arrivals::Fixed | Arrivals::Poisson | Arrivals::Gamma(_) => {
                 rate.arrivals_until(until) - rate.arrivals_until(at)
             }
             Arrivals::Uniform(low, high) => {

@@ -6,7 +6,7 @@
 use super::Summary;
 use super::confidence::{Confidence, Interval, NoInterval, spread_over_bins};
 use crate::plan::{Load, Plan};
-use crate::rate::{Arrivals, RatePiece, RatePlan};
+use crate::rate::{RatePiece, RatePlan};
 use crate::record::series::{Block, Cell};
 use crate::units::Span;
 
@@ -70,7 +70,7 @@ impl Stage {
 /// The rate plan, if arrivals follow it and it is not a single constant rate.
 fn staged(plan: &Plan) -> Option<&RatePlan> {
     match &plan.load {
-        Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => {
+        Load::Open { rate, arrivals, .. } if arrivals.has_rate() => {
             Some(rate).filter(|rate| rate.pieces.len() > 1 || rate.changes())
         }
         _ => None,
@@ -192,6 +192,7 @@ mod tests {
     use super::super::tests::{meter, summary};
     use super::*;
     use crate::plan::Stop;
+    use crate::rate::Arrivals;
     use crate::record::Tally;
     use crate::units::Nanos;
 

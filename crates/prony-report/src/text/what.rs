@@ -181,7 +181,7 @@ fn sessions(n: u64) -> String {
 /// The length of the rate plan, where `pieces` shows it.
 fn rate_length(plan: &Plan) -> Option<Span> {
     match &plan.load {
-        Load::Open { rate, arrivals: Arrivals::Fixed | Arrivals::Poisson, .. } => rate.length(),
+        Load::Open { rate, arrivals, .. } if arrivals.has_rate() => rate.length(),
         _ => None,
     }
 }
@@ -191,6 +191,9 @@ fn arrivals_of(rate: &RatePlan, arrivals: &Arrivals, of: &str, most: usize) -> S
     match arrivals {
         Arrivals::Fixed => format!("fixed arrivals{of}, {}", pieces(rate, most)),
         Arrivals::Poisson => format!("Poisson arrivals{of}, {}", pieces(rate, most)),
+        Arrivals::Gamma(shape) => {
+            format!("gamma arrivals{of} of shape {shape}, {}", pieces(rate, most))
+        }
         Arrivals::Uniform(low, high) => {
             format!(
                 "inter-arrival times{of} uniform from {} to {}",

@@ -145,7 +145,7 @@ impl<'p> Writer<'p> {
                 }
             }
             Load::Open { rate, arrivals, connections } => {
-                if matches!(arrivals, Arrivals::Fixed | Arrivals::Poisson) {
+                if arrivals.has_rate() {
                     line(out, "rate", quoted(&rate.to_string()));
                 }
                 match arrivals {

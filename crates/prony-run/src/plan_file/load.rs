@@ -21,8 +21,7 @@ const TIME: &str = "a time, as \"1m30s\"";
 const NUMBER: &str = "a number";
 const THRESHOLDS: &str = "a list of thresholds, as [\"p99 < 200ms\"]";
 const THRESHOLD: &str = "a threshold, as \"p99 < 200ms\"";
-const ARRIVALS: &str =
-    "\"fixed\", \"poisson\", \"uniform:LOW:HIGH\", \"trace:FILE\" or an array of times";
+const ARRIVALS: &str = "\"fixed\", \"poisson\", \"gamma:SHAPE\", \"uniform:LOW:HIGH\", \"trace:FILE\" or an array of times";
 
 /// Reads how to choose the next request, in a plan without sessions.
 pub(super) fn pick(top: &mut Section<'_>, problems: &mut Problems<'_>) -> Pick {
@@ -260,8 +259,8 @@ pub(super) fn summary(load: &Load, has_sessions: bool) -> String {
         Load::Closed { connections, think } => {
             format!("closed loop of {}, think time {think}", users(*connections))
         }
-        Load::Open { rate, arrivals: process @ (Arrivals::Fixed | Arrivals::Poisson), .. } => {
-            format!("open loop, {}/s, {process}", rate.to_string().trim_end_matches("/s"))
+        Load::Open { rate, arrivals, .. } if arrivals.has_rate() => {
+            format!("open loop, {}/s, {arrivals}", rate.to_string().trim_end_matches("/s"))
         }
         Load::Open { arrivals, .. } => format!("open loop, {arrivals}"),
     }

@@ -70,3 +70,22 @@ fn uniform_inter_arrival_times_are_uniform() {
         assert!(distance < 1.95, "in {shares} shares: {distance}");
     }
 }
+
+/// With a whole shape, the distribution function has a closed form (Erlang's).
+#[test]
+fn gamma_inter_arrival_times_have_the_shape() {
+    for shares in [1, 3] {
+        for shape in [1_u32, 2, 4] {
+            let arrived = arrived(&Arrivals::Gamma(f64::from(shape)), shares);
+            let distance = kolmogorov_smirnov(&arrived, |gap| {
+                let x = gap * 1_600.0 * f64::from(shape);
+                let terms = (1..shape).scan(1.0, |term, k| {
+                    *term *= x / f64::from(k);
+                    Some(*term)
+                });
+                1.0 - (-x).exp() * (1.0 + terms.sum::<f64>())
+            });
+            assert!(distance < 1.95, "shape {shape} in {shares} shares: {distance}");
+        }
+    }
+}

@@ -18,9 +18,13 @@ const REQUESTS: u64 = 2_000_000;
 /// The measured mean and p99 of the response time, in mean service times, at a station with this
 /// number of servers and this utilization.
 fn measured(servers: usize, load_share: f64, seed: u64) -> (f64, f64) {
+    measured_with(Arrivals::Poisson, servers, load_share, seed)
+}
+
+fn measured_with(arrivals: Arrivals, servers: usize, load_share: f64, seed: u64) -> (f64, f64) {
     let service = Span::from_micros(100);
     let rate = load_share * servers as f64 / service.as_secs_f64();
-    let mut plan = open(rate, Arrivals::Poisson, REQUESTS);
+    let mut plan = open(rate, arrivals, REQUESTS);
     plan.seed = seed;
     let station = Station::new(ServiceTime::Exponential(service), seed).servers(servers);
     let setup = Setup { watch: false, ..Setup::new(Link::default(), seed) };
@@ -110,6 +114,51 @@ fn m_m_3_at_utilization_0_7() {
 #[test]
 fn m_m_8_at_utilization_0_8() {
     assert_theory(8, 0.8, 5);
+}
+
+/// GI/M/1: response times are exponential with the rate 1 - s (in service rates), where s is the
+/// root below 1 of s = A(1 - s), and A(x) = (1 + x / (shape rate))^-shape is the Laplace transform
+/// of the inter-arrival times.
+fn root_of_gamma_m_1(shape: f64, load_share: f64) -> f64 {
+    let mut s = 0.5;
+    for _ in 0..10_000 {
+        s = (1.0 + (1.0 - s) / (shape * load_share)).powf(-shape);
+    }
+    s
+}
+
+fn assert_gamma_m_1(shape: f64, load_share: f64, seed: u64) {
+    let rate = 1.0 - root_of_gamma_m_1(shape, load_share);
+    let (mean, exact) = (1.0 / rate, 100_f64.ln() / rate);
+    let (measured_mean, measured_p99) = measured_with(Arrivals::Gamma(shape), 1, load_share, seed);
+    let what = format!("gamma arrivals of shape {shape}, busy {load_share}");
+    assert!((measured_mean / mean - 1.0).abs() < 0.02, "{what}: {measured_mean}, theory {mean}");
+    assert!((measured_p99 / exact - 1.0).abs() < 0.02, "{what}: {measured_p99}, theory {exact}");
+}
+
+#[test]
+fn the_root_of_gamma_m_1_agrees_in_known_cases() {
+    // Shape 1 is M/M/1.
+    for rho in [0.3, 0.7] {
+        assert!((root_of_gamma_m_1(1.0, rho) - rho).abs() < 1e-9);
+    }
+    // E2/M/1 at 0.5: s (2 - s)^2 = 1, which is (s - 1)(s^2 - 3 s + 1) = 0.
+    let exact = (3.0 - 5_f64.sqrt()) / 2.0;
+    assert!((root_of_gamma_m_1(2.0, 0.5) - exact).abs() < 1e-12);
+    // Shape 1/2 at 0.5: s^2 (5 - 4 s) = 1, which is (s - 1)(4 s^2 - s - 1) = 0.
+    let exact = (1.0 + 17_f64.sqrt()) / 8.0;
+    assert!((root_of_gamma_m_1(0.5, 0.5) - exact).abs() < 1e-12);
+}
+
+/// Requests of a burst wait for each other: the mean is 2.78 service times instead of 2.
+#[test]
+fn gamma_m_1_with_bursts_at_utilization_0_5() {
+    assert_gamma_m_1(0.5, 0.5, 6);
+}
+
+#[test]
+fn gamma_m_1_with_regular_arrivals_at_utilization_0_7() {
+    assert_gamma_m_1(4.0, 0.7, 7);
 }
 
 /// The interactive response time law: N = X (R + Z), with N users, throughput X, response time R

@@ -25,10 +25,11 @@ fn random_service_time(rng: &mut Rng) -> ServiceTime {
 }
 
 fn random_arrivals(rng: &mut Rng, requests: u64) -> Arrivals {
-    match rng.below(4) {
+    match rng.below(5) {
         0 => Arrivals::Fixed,
         1 => Arrivals::Poisson,
-        2 => Arrivals::Uniform(Span(rng.below(100_000)), Span(100_000 + rng.below(2_000_000))),
+        2 => Arrivals::Gamma(0.1 + rng.unit() * 4.0),
+        3 => Arrivals::Uniform(Span(rng.below(100_000)), Span(100_000 + rng.below(2_000_000))),
         _ => {
             let mut times: Vec<Span> = (0..requests).map(|_| Span(rng.below(1 << 30))).collect();
             times.sort_unstable();
@@ -51,7 +52,7 @@ fn random_plan(rng: &mut Rng) -> Plan {
             *connections = rng.between(1, 20) as u32;
         }
         match arrivals {
-            Arrivals::Fixed | Arrivals::Poisson => {
+            Arrivals::Fixed | Arrivals::Poisson | Arrivals::Gamma(_) => {
                 if rng.chance(0.3) {
                     let from = rate.pieces[0].from;
                     let ramp = RatePiece { from, to: from * 3.0, length: Some(ms(20)) };

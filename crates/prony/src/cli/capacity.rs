@@ -103,9 +103,10 @@ impl CapacityArgs {
         let open = "a search by connections runs closed loops, which have no arrivals";
         let split = "the search starts its trials itself; --hosts splits them";
         let whole = "a search has its own progress and its own report";
-        let own = load.arrivals.as_ref().is_some_and(|a| {
-            !matches!(a, ArrivalsArg::Process(Arrivals::Fixed | Arrivals::Poisson))
-        });
+        let own = load
+            .arrivals
+            .as_ref()
+            .is_some_and(|a| !matches!(a, ArrivalsArg::Process(arrivals) if arrivals.has_rate()));
         let refused = [
             ("--rate", load.rate.is_some(), of_search),
             ("--duration", load.duration.is_some(), of_search),
@@ -114,7 +115,7 @@ impl CapacityArgs {
             ("--warmup", load.warmup > Span::ZERO, of_search),
             ("--until", !load.until.until.is_empty(), of_search),
             ("--arrivals", load.arrivals.is_some() && !is_open, open),
-            ("--arrivals", own, "the search sets the rates; use poisson or fixed"),
+            ("--arrivals", own, "the search sets the rates; use poisson, gamma or fixed"),
             ("--think", is_open && load.think.is_some_and(|t| t != Think::None), closed),
             ("--shard", load.shard.shard.is_some(), split),
             ("--start-at", load.shard.start_at.is_some(), split),

@@ -320,12 +320,12 @@ pub struct LoadArgs {
         value_parser = values::rate_plan,
     )]
     pub rate: Option<RatePlan>,
-    /// Arrival process: fixed, poisson, uniform:LOW:HIGH or trace:FILE [default: fixed]
+    /// Arrival process: fixed, poisson, gamma:SHAPE, uniform:LOW:HIGH, trace:FILE [default: fixed]
     ///
     /// How an open loop spaces its requests. fixed: at equal intervals. poisson: a Poisson process
-    /// at the rate of --rate. uniform: intervals drawn between LOW and HIGH. trace: at the times in
-    /// FILE, one per line, in seconds. uniform and trace set the rate themselves and exclude
-    /// --rate.
+    /// at the rate of --rate. gamma: more bursty below a SHAPE of 1, which is poisson, more regular
+    /// above (the burstiness of vLLM's benchmark). uniform: intervals drawn between LOW and HIGH.
+    /// trace: at the times in FILE, one per line, in seconds. The last two exclude --rate.
     #[arg(long, value_name = "DIST", help_heading = LOAD, value_parser = values::arrivals)]
     pub arrivals: Option<ArrivalsArg>,
     /// Requests in flight per connection

@@ -66,7 +66,7 @@ const WORDS: [(&str, &[&str]); 9] = [
     ("--latency", DISTRIBUTIONS),
     ("--simulate-latency", DISTRIBUTIONS),
     ("--think", &["none", "fixed", "exp", "uniform", "lognormal"]),
-    ("--arrivals", &["fixed", "poisson", "uniform", "trace"]),
+    ("--arrivals", &["fixed", "poisson", "gamma", "uniform", "trace"]),
     ("--figures", &["mean", "rate", "errors", "cpu", "distribution"]),
     ("--format", &["text", "html", "svg", "json", "csv", "junit", "markdown", "hgrm", "hlog"]),
     ("--pick", &["in-turn", "random"]),

@@ -130,7 +130,7 @@ pub struct RttArgs {
         value_parser = values::rate_plan,
     )]
     pub rate: Option<RatePlan>,
-    /// Arrival process: fixed or poisson [default: fixed]
+    /// Arrival process: fixed, poisson or gamma:SHAPE [default: fixed]
     #[arg(long, value_name = "DIST", help_heading = LOAD, requires = "rate", value_parser = values::arrivals)]
     pub arrivals: Option<ArrivalsArg>,
 
@@ -348,7 +348,7 @@ pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
         None => None,
         Some(ArrivalsArg::Process(process)) if !is_rate(process) => Some(process.clone()),
         Some(_) => {
-            let why = "--rate already sets the rate; use fixed or poisson";
+            let why = "--rate already sets the rate; use fixed, poisson or gamma";
             return Err(Error::Conflict("--rate", "--arrivals uniform or trace", why));
         }
     };

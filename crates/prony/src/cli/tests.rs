@@ -97,6 +97,7 @@ fn plans() {
         "http://h/ -R 20k/s -c 10",
         "http://h/ --rate 1k@10s,1k..20k@60s,20k@30s --arrivals poisson",
         "http://h/ --rate 1k@10s -n 500",
+        "http://h/ --rate 5 --arrivals gamma:0.25",
         "http://h/ --arrivals uniform:1ms:3ms",
         // Requests.
         "http://h/ -X DELETE",
@@ -297,6 +298,7 @@ fn rejects_invalid_command_lines() {
 fn error_messages_have_suggestions() {
     let lines = [
         "http://h/ --arrivals poison -r 5",
+        "http://h/ --arrivals gama:0.5 -r 5",
         "http://h/ --arrivals uniform:1ms..2ms",
         "http://h/ --think expo:1ms",
         "http://h/ --think lognormal:2s,0.5",

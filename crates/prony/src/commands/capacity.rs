@@ -66,7 +66,7 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
     found.version = env!("CARGO_PKG_VERSION").into();
     found.target = text::target_of(&plan);
     found.seed = plan.seed;
-    found.arrivals = arrivals(args.levels(), load).into();
+    found.arrivals = arrivals(args.levels(), load);
     found.command = command_line(&typed);
     found.run_at_80_percent =
         found.at_80_percent().map(|level| at_level(args.levels(), &found.command, &level, load));
@@ -245,11 +245,13 @@ fn at_level(by: By, words: &[String], level: &str, load: &LoadArgs) -> Vec<Strin
     out
 }
 
-fn arrivals(by: By, load: &LoadArgs) -> &'static str {
-    match load.arrivals {
-        _ if by == By::Connections => "closed loop",
-        Some(ArrivalsArg::Process(Arrivals::Fixed)) => "fixed",
-        _ => "Poisson",
+fn arrivals(by: By, load: &LoadArgs) -> String {
+    match &load.arrivals {
+        _ if by == By::Connections => "closed loop".to_owned(),
+        Some(ArrivalsArg::Process(arrivals @ (Arrivals::Fixed | Arrivals::Gamma(_)))) => {
+            arrivals.to_string()
+        }
+        _ => "Poisson".to_owned(),
     }
 }
 
@@ -292,6 +294,13 @@ mod tests {
             "prony http://h/ --threshold p99<3ms -c 9 --rate 80 --arrivals poisson"
         );
         assert!(Cli::try_parse_from(&command).unwrap().command.is_none());
+        let bursty = LoadArgs {
+            arrivals: Some(ArrivalsArg::Process(Arrivals::Gamma(0.25))),
+            ..load.clone()
+        };
+        assert_eq!(arrivals(By::Rate, &bursty), "gamma:0.25");
+        assert_eq!(arrivals(By::Rate, &load), "Poisson");
+        assert_eq!(arrivals(By::Connections, &load), "closed loop");
         let by = "prony capacity --by connections -c 99 http://h/ -c9 --connections=8";
         let words: Vec<String> = by.split(' ').map(str::to_owned).collect();
         let command = at_level(By::Connections, &words, "30", &load);

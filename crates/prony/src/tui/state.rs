@@ -156,7 +156,7 @@ impl State {
         }
         let now = self.live.now;
         let why = if !self.is_steerable() {
-            "p, + and - work only in an open loop with fixed or Poisson arrivals"
+            "p, + and - work only in an open loop whose arrivals have a rate"
         } else if now < Nanos::ZERO + self.plan.warmup {
             "p, + and - work only after the warm-up"
         } else if self.stopping.is_some() {

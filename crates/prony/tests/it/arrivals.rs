@@ -69,6 +69,22 @@ fn p07_poisson_inter_arrival_times_are_exponential() {
     }
 }
 
+/// With the shape 2, the distribution function has a closed form (Erlang's).
+#[test]
+fn p07_gamma_inter_arrival_times_are_those_of_the_shape() {
+    let _alone = alone();
+    for driver in drivers() {
+        let load = ["-r", "200", "--arrivals", "gamma:2", "-d", "4s", "--driver", driver];
+        one_of_a_few(&load, |all| {
+            assert!((720..880).contains(&all.len()), "{} requests", all.len());
+            within_chance(gaps(&all), |gap| {
+                let x = gap * 200.0 * 2.0;
+                1.0 - (-x).exp() * (1.0 + x)
+            })
+        });
+    }
+}
+
 #[test]
 fn p07_uniform_inter_arrival_times_are_uniform() {
     let _alone = alone();

@@ -49,6 +49,7 @@ fn rejects_invalid_options() {
         &["-r", "1k@10s,oops", url],
         &["-r", "1k@10s,5k", url, "--arrivals", "gauss"],
         &["-r", "1k", "--think", "5ms", url],
+        &["-r", "1k", "--arrivals", "gamma:0.001", url],
         &["-r", "1k", "--arrivals", "uniform:1ms:2ms", url],
         &["--arrivals", "poisson", url],
         &["-p", "4", "--no-reuse", url],

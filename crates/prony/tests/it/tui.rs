@@ -253,7 +253,7 @@ fn keys_without_effect_show_a_message() {
     let terminal = Terminal::start((80, 24), "", &format!("-c 2 -d 600s {}", server.url("/")));
     terminal.wait_for(&["running"]);
     terminal.press("p");
-    terminal.wait_for(&["work only in an open loop with fixed or Poisson"]);
+    terminal.wait_for(&["work only in an open loop whose arrivals have a rate"]);
     terminal.press("q");
     terminal.wait_for_end(130);
 }

@@ -438,7 +438,9 @@ fn summaries() -> Vec<Summary> {
         summary.plan.load = Load::Closed { connections: 7, think };
         all.push(summary);
     }
-    for arrivals in [Arrivals::Uniform(low, high), Arrivals::Trace([low, high].into())] {
+    for arrivals in
+        [Arrivals::Uniform(low, high), Arrivals::Gamma(0.25), Arrivals::Trace([low, high].into())]
+    {
         let mut summary = sample::closed();
         summary.plan.load = Load::Open { rate: RatePlan::default(), arrivals, connections: 7 };
         all.push(summary);

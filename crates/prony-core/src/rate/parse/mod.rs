@@ -134,15 +134,17 @@ pub enum ArrivalsArg {
 }
 
 impl Arrivals {
-    /// Parse `fixed`, `poisson`, `uniform:LOW:HIGH` (times) or `trace:FILE`, without opening FILE.
+    /// Parse `fixed`, `poisson`, `gamma:SHAPE`, `uniform:LOW:HIGH` (times) or `trace:FILE`, without
+    /// opening FILE.
     ///
     /// # Errors
-    /// Any other text; bounds in the wrong order or both zero.
+    /// Any other text; a shape that is not from 0.01 to 1000; bounds in the wrong order or both
+    /// zero.
     pub fn parse(text: &str) -> Result<ArrivalsArg, ParseError> {
         let bad = |why: String| {
             ParseError::new(format!(
                 "'{text}' is not an arrival process: {why}; write fixed, poisson, \
-                 uniform:10us:90us or trace:FILE"
+                 gamma:0.5, uniform:10us:90us or trace:FILE"
             ))
         };
         let process = match text {
@@ -152,6 +154,9 @@ impl Arrivals {
             _ => {
                 if let Some(file) = text.strip_prefix("trace:") {
                     return Ok(ArrivalsArg::TraceFile(file.to_owned()));
+                }
+                if let Some(shape) = text.strip_prefix("gamma") {
+                    return shape_of(shape).map(Self::Gamma).map(ArrivalsArg::Process).map_err(bad);
                 }
                 match parse_distribution(text).map_err(bad)? {
                     Distribution::Uniform(_, Span::ZERO) => {
@@ -176,6 +181,19 @@ impl Arrivals {
     }
 }
 
+/// The shape in `gamma:SHAPE`, from what follows the name.
+fn shape_of(text: &str) -> Result<f64, String> {
+    let Some(shape) = text.strip_prefix(':') else {
+        return Err("the form is gamma:SHAPE".into());
+    };
+    let is_number = shape.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let number = shape.parse().ok().filter(|shape| is_number && Arrivals::SHAPES.contains(shape));
+    number.ok_or_else(|| {
+        let (low, high) = (Arrivals::SHAPES.start(), Arrivals::SHAPES.end());
+        format!("'{shape}' is not a shape from {low} to {high}")
+    })
+}
+
 /// The text that [`Arrivals::parse`] reads back; of a trace, only the number of its times; of a
 /// log, its name.
 impl fmt::Display for Arrivals {
@@ -183,6 +201,7 @@ impl fmt::Display for Arrivals {
         match self {
             Self::Fixed => f.write_str("fixed"),
             Self::Poisson => f.write_str("poisson"),
+            Self::Gamma(shape) => write!(f, "gamma:{shape}"),
             Self::Uniform(low, high) => write!(f, "uniform:{low}:{high}"),
             Self::Trace(times) => write!(f, "trace of {}", times.len()),
             Self::Log => f.write_str("log"),

@@ -111,6 +111,10 @@ fn parses_and_formats_arrival_processes() {
     let processes = [
         ("fixed", Arrivals::Fixed, "fixed"),
         ("poisson", Arrivals::Poisson, "poisson"),
+        ("gamma:0.25", Arrivals::Gamma(0.25), "gamma:0.25"),
+        ("gamma:.50", Arrivals::Gamma(0.5), "gamma:0.5"),
+        ("gamma:1", Arrivals::Gamma(1.0), "gamma:1"),
+        ("gamma:1000", Arrivals::Gamma(1000.0), "gamma:1000"),
         ("uniform:10us:0.09ms", Arrivals::Uniform(us(10), us(90)), "uniform:10us:90us"),
         ("uniform:0:1", Arrivals::Uniform(us(0), us(1_000_000)), "uniform:0s:1s"),
     ];
@@ -136,21 +140,39 @@ fn parses_and_formats_arrival_processes() {
             "uniform:0:0",
             "uniform:1x:2",
             "trace:",
+            "gamma",
+            "gamma:",
+            "gamma:0",
+            "gamma:-1",
+            "gamma:0.001",
+            "gamma:1001",
+            "gamma:0.5:1",
+            "gamma:nan",
+            "gammas:1",
         ],
         Arrivals::parse,
         expect![[r#"
-            '' is not an arrival process: '' is not a time: a number is missing; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'Fixed' is not an arrival process: unknown distribution 'Fixed'; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'fixed:1' is not an arrival process: for constant inter-arrival times, use fixed and a rate; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'normal:1ms' is not an arrival process: unknown distribution 'normal'; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'uniform' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'uniform:' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'uniform:1ms' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'trace' is not an arrival process: the file name is missing; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'uniform:2ms:1ms' is not an arrival process: 2ms is longer than 1ms; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'uniform:0:0' is not an arrival process: the inter-arrival times are all zero; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'uniform:1x:2' is not an arrival process: '1x' is not a time: unknown unit 'x'; write fixed, poisson, uniform:10us:90us or trace:FILE
-            'trace:' is not an arrival process: the file name is missing; write fixed, poisson, uniform:10us:90us or trace:FILE
+            '' is not an arrival process: '' is not a time: a number is missing; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'Fixed' is not an arrival process: unknown distribution 'Fixed'; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'fixed:1' is not an arrival process: for constant inter-arrival times, use fixed and a rate; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'normal:1ms' is not an arrival process: unknown distribution 'normal'; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'uniform' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'uniform:' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'uniform:1ms' is not an arrival process: the form is uniform:LOW:HIGH; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'trace' is not an arrival process: the file name is missing; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'uniform:2ms:1ms' is not an arrival process: 2ms is longer than 1ms; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'uniform:0:0' is not an arrival process: the inter-arrival times are all zero; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'uniform:1x:2' is not an arrival process: '1x' is not a time: unknown unit 'x'; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'trace:' is not an arrival process: the file name is missing; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gamma' is not an arrival process: the form is gamma:SHAPE; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gamma:' is not an arrival process: '' is not a shape from 0.01 to 1000; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gamma:0' is not an arrival process: '0' is not a shape from 0.01 to 1000; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gamma:-1' is not an arrival process: '-1' is not a shape from 0.01 to 1000; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gamma:0.001' is not an arrival process: '0.001' is not a shape from 0.01 to 1000; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gamma:1001' is not an arrival process: '1001' is not a shape from 0.01 to 1000; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gamma:0.5:1' is not an arrival process: '0.5:1' is not a shape from 0.01 to 1000; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gamma:nan' is not an arrival process: 'nan' is not a shape from 0.01 to 1000; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
+            'gammas:1' is not an arrival process: the form is gamma:SHAPE; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
         "#]],
     );
 }
@@ -222,6 +244,12 @@ proptest! {
             Ok(()) => prop_assert_eq!(RatePlan::parse(&text), Ok(plan), "{}", text),
             Err(_) => prop_assert!(RatePlan::parse(&text).is_err()),
         }
+    }
+
+    #[test]
+    fn gamma_arrivals_round_trip_through_text(shape in 0.01..1000.0_f64) {
+        let process = Arrivals::Gamma(shape);
+        prop_assert_eq!(Arrivals::parse(&process.to_string()), Ok(ArrivalsArg::Process(process)));
     }
 
     #[test]

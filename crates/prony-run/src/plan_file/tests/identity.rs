@@ -264,7 +264,11 @@ fn load() -> impl Strategy<Value = Load> {
     let open = |rate, arrivals, connections| Load::Open { rate, arrivals, connections };
     prop_oneof![
         (1..1000u32, think()).prop_map(|(connections, think)| Load::Closed { connections, think }),
-        (rate(), select(vec![Arrivals::Fixed, Arrivals::Poisson]), 1..1000u32)
+        (
+            rate(),
+            select(vec![Arrivals::Fixed, Arrivals::Poisson, Arrivals::Gamma(0.3)]),
+            1..1000u32
+        )
             .prop_map(move |(rate, arrivals, n)| open(rate, arrivals, n)),
         (span(), span(), 1..1000u32).prop_map(move |(a, b, n)| {
             open(RatePlan::default(), Arrivals::Uniform(a.min(b), a.max(b)), n)

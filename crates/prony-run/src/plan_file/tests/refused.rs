@@ -257,7 +257,7 @@ fn loads() {
             p:3:9: `think` belongs to a closed loop, and `rate` makes the loop an open one; omit one of them
             p:2:8: `arrivals` also sets the rate; omit `rate`
             p:2:12: `arrivals` needs a rate; add `rate`
-            p:2:12: `arrivals`: 'pareto' is not an arrival process: unknown distribution 'pareto'; write fixed, poisson, uniform:10us:90us or trace:FILE
+            p:2:12: `arrivals`: 'pareto' is not an arrival process: unknown distribution 'pareto'; write fixed, poisson, gamma:0.5, uniform:10us:90us or trace:FILE
             p:2:12: `arrivals`: the file /nowhere/missing: cannot be read: no such file or directory
             p:1:1: this plan cannot be run: the trace has no times
             p:2:16: 0s is earlier than the previous time
