@@ -2,6 +2,7 @@
 //! adds the defaults. Front ends check their own input, and have their own error messages.
 
 use std::mem;
+use std::sync::Arc;
 
 use prony_core::plan::{
     CallSpec, Check, Checks, Data, Exchange, Expect, Follow, Group, Http2Spec, HttpVersion, Load,
@@ -256,26 +257,30 @@ impl Targets {
         }
     }
 
-    /// Gives the steps on WebSockets copies of the endpoints to which requests go, too, so that
-    /// each session finds its socket, and never a connection of requests.
+    /// Gives the steps on WebSockets copies of the endpoints to which requests go, too, and each
+    /// name of a socket a copy of its own, so that a session finds the socket of a step, and never
+    /// another one or a connection of requests.
     fn separate_sockets(&mut self) {
         let of_requests = self.calls.iter().filter(|call| call.socket.is_none());
         let of_requests = of_requests.map(|call| call.endpoint);
         let servers = self.redirect_to.iter().map(|server| server.endpoint);
         let shared: Vec<u32> = of_requests.chain(servers).collect();
-        let mut copies: Vec<(u32, u32)> = Vec::new();
+        // The endpoint and the name of each socket, and the endpoint that it gets.
+        let mut sockets: Vec<(u32, Option<Arc<str>>, u32)> = Vec::new();
         for call in self.calls.iter_mut().filter(|call| call.socket.is_some()) {
-            let own = call.endpoint;
-            if !shared.contains(&own) {
-                continue;
-            }
-            call.endpoint = match copies.iter().find(|(of, _)| *of == own) {
-                Some((_, copy)) => *copy,
+            let (own, name) = (call.endpoint, &call.socket_name);
+            let known = sockets.iter().find(|(of, other, _)| *of == own && other == name);
+            call.endpoint = match known {
+                Some((.., place)) => *place,
                 None => {
-                    let copy = self.endpoints.len() as u32;
-                    self.endpoints.push(self.endpoints[own as usize].clone());
-                    copies.push((own, copy));
-                    copy
+                    let is_taken =
+                        shared.contains(&own) || sockets.iter().any(|(of, ..)| *of == own);
+                    let place = if is_taken { self.endpoints.len() as u32 } else { own };
+                    if is_taken {
+                        self.endpoints.push(self.endpoints[own as usize].clone());
+                    }
+                    sockets.push((own, name.clone(), place));
+                    place
                 }
             };
         }

@@ -213,6 +213,10 @@ pub struct CallSpec {
     /// The call as a step on a WebSocket; `None`: it is no such step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<Box<SocketStep>>,
+    /// The name of the step's WebSocket, for sessions that hold several at once. Each has an
+    /// endpoint of its own, which may be a copy of another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket_name: Option<Arc<str>>,
 }
 
 impl CallSpec {

@@ -1,5 +1,7 @@
 //! Steps of a session on a WebSocket that stays open between them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::control::{Step, steps};
@@ -99,6 +101,9 @@ impl SocketStep {
     }
 
     fn check(&self, call: &CallSpec) -> Result<(), String> {
+        if call.socket_name.as_deref() == Some("") {
+            return Err("the name of a WebSocket is empty".into());
+        }
         if call.method != "GET" || call.bare || !call.raw.is_empty() || call.grpc.is_some() {
             return Err(
                 "it has a method or raw header bytes, which no step of a WebSocket has".into()
@@ -194,10 +199,16 @@ impl Plan {
             return Ok(());
         }
         self.check_around_sockets()?;
-        let mut of_sockets = vec![false; self.endpoints.len()];
+        let mut of_sockets: Vec<Option<Option<&str>>> = vec![None; self.endpoints.len()];
         for (i, call) in self.calls.iter().enumerate() {
             let Some(socket) = &call.socket else { continue };
-            of_sockets[call.endpoint as usize] = true;
+            let name = call.socket_name.as_deref();
+            if *of_sockets[call.endpoint as usize].get_or_insert(name) != name {
+                return Err(format!(
+                    "request {}: its endpoint is that of a WebSocket with another name",
+                    i + 1
+                ));
+            }
             socket.check(call).map_err(|why| format!("request {}: {why}", i + 1))?;
             if let Some(within) = socket.wait().and_then(|wait| wait.within)
                 && (within == Span::ZERO || within >= self.timeout)
@@ -211,14 +222,16 @@ impl Plan {
                 ));
             }
         }
-        let shared = |call: &CallSpec| call.socket.is_none() && of_sockets[call.endpoint as usize];
+        let shared = |call: &CallSpec| {
+            call.socket.is_none() && of_sockets[call.endpoint as usize].is_some()
+        };
         if let Some(call) = self.calls.iter().position(shared) {
             return Err(format!("request {}: its endpoint is that of a WebSocket", call + 1));
         }
         for (i, kind) in self.sessions.iter().flat_map(|s| &s.kinds).enumerate() {
             let steps = steps(&kind.bursts)?;
             let walk = Walk { plan: self, bursts: &kind.bursts };
-            walk.steps(&steps, None).map_err(|why| format!("session {}: {why}", i + 1))?;
+            walk.steps(&steps, &Open::new()).map_err(|why| format!("session {}: {why}", i + 1))?;
         }
         Ok(())
     }
@@ -259,44 +272,47 @@ impl Plan {
     }
 }
 
+/// The endpoints of the open sockets, by their names.
+type Open<'a> = BTreeMap<Option<&'a str>, u32>;
+
 /// Follows the steps of a session.
 struct Walk<'a> {
     plan: &'a Plan,
     bursts: &'a [Burst],
 }
 
-impl Walk<'_> {
-    /// The endpoint of the socket that is open after these steps, if one is. Before them, that of
-    /// `open` is.
-    fn steps(&self, steps: &[Step<'_>], mut open: Option<u32>) -> Result<Option<u32>, String> {
+impl<'a> Walk<'a> {
+    /// The sockets that are open after these steps; before them, those of `before` are.
+    fn steps(&self, steps: &[Step<'_>], before: &Open<'a>) -> Result<Open<'a>, String> {
+        let mut open = before.clone();
         for step in steps {
-            open = match step {
-                Step::Burst(index) => self.burst(*index, open)?,
+            match step {
+                Step::Burst(index) => self.burst(*index, &mut open)?,
                 Step::Switch(switch, alternatives) => {
-                    let each = alternatives.iter().map(|inner| self.steps(inner, open));
+                    let each = alternatives.iter().map(|inner| self.steps(inner, &open));
                     let mut ends = each.collect::<Result<Vec<_>, _>>()?;
-                    ends.extend((!switch.gate.is_open()).then_some(open));
-                    let end = ends.first().copied().unwrap_or(open);
+                    ends.extend((!switch.gate.is_open()).then(|| open.clone()));
+                    let end = ends.first().cloned().unwrap_or(open);
                     if ends.iter().any(|other| *other != end) {
                         return Err("whatever a `switch` chooses, the WebSocket must be open \
                                     after it, or closed: use `open` and `close` in the same \
                                     alternative"
                             .into());
                     }
-                    end
+                    open = end;
                 }
-            };
+            }
         }
         Ok(open)
     }
 
-    fn burst(&self, index: usize, open: Option<u32>) -> Result<Option<u32>, String> {
+    fn burst(&self, index: usize, open: &mut Open<'a>) -> Result<(), String> {
         let burst = &self.bursts[index];
         let fail = |why: String| Err(format!("burst {}: {why}", index + 1));
         let mut calls = burst.calls.iter().map(|&call| &self.plan.calls[call as usize]);
         let found = calls.find_map(|call| Some((call, call.socket.as_deref()?)));
-        let Some((call, step)) = found else { return Ok(open) };
-        let key = step.key();
+        let Some((call, step)) = found else { return Ok(()) };
+        let (key, name) = (step.key(), call.socket_name.as_deref());
         if burst.calls.len() > 1 {
             return fail(format!("`{key}` is a step by itself, and no part of a burst"));
         }
@@ -306,15 +322,28 @@ impl Walk<'_> {
             SocketStep::Open { .. } | SocketStep::Close { .. } if !is_once => fail(format!(
                 "`{key}` is made once, without a condition; put it into a `switch` with one"
             )),
-            SocketStep::Open { .. } if open.is_some() => {
-                fail("the session has an open WebSocket; `close` it before the next `open`".into())
+            SocketStep::Open { .. } => match (open.insert(name, call.endpoint), name) {
+                (None, _) => Ok(()),
+                (Some(_), None) => fail(
+                    "the session has an open WebSocket; `close` it before the next `open`, or \
+                     give one of them a name (`socket`)"
+                        .into(),
+                ),
+                (Some(_), Some(name)) => fail(format!(
+                    "the WebSocket '{name}' of the session is open; `close` it before the next \
+                     `open`"
+                )),
+            },
+            _ if open.get(&name) != Some(&call.endpoint) => fail(match name {
+                Some(name) => format!("`{key}` needs the WebSocket '{name}'; `open` it before"),
+                None if open.is_empty() => format!("`{key}` needs a WebSocket; `open` it before"),
+                None => format!("`{key}` needs a WebSocket; name an open one (`socket`)"),
+            }),
+            SocketStep::Close { .. } => {
+                open.remove(&name);
+                Ok(())
             }
-            SocketStep::Open { .. } => Ok(Some(call.endpoint)),
-            _ if open != Some(call.endpoint) => {
-                fail(format!("`{key}` needs a WebSocket; `open` it before"))
-            }
-            SocketStep::Close { .. } => Ok(None),
-            SocketStep::Send { .. } | SocketStep::Wait(_) => Ok(open),
+            SocketStep::Send { .. } | SocketStep::Wait(_) => Ok(()),
         }
     }
 }

@@ -239,7 +239,7 @@ impl<'a> Requests<'a> {
             has_requests: false,
             has_sockets: false,
             in_session: false,
-            socket: None,
+            sockets: Vec::new(),
             is_redirected: false,
             retry: None,
         }

@@ -68,8 +68,9 @@ pub(super) struct Requests<'a> {
     pub(super) has_sockets: bool,
     /// Whether a session is read, and not the list of requests.
     pub(super) in_session: bool,
-    /// The endpoint of the last `open` of the session that is read.
-    pub(super) socket: Option<u32>,
+    /// The names of the WebSockets that the session which is read has opened so far, and the
+    /// endpoint of the last `open` of each.
+    pub(super) sockets: Vec<(Option<Arc<str>>, u32)>,
     /// Whether redirects of any request are followed.
     pub(super) is_redirected: bool,
     /// How failed requests of steps without their own `retry` are made again.
@@ -144,7 +145,7 @@ impl<'a> Requests<'a> {
             }
         };
         if let Some(call) = call {
-            self.socket = None;
+            self.sockets.clear();
             self.place(self.calls.len(), item.at);
             self.calls.push(call);
         }

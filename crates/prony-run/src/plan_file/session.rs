@@ -90,7 +90,8 @@ impl<'a> Requests<'a> {
             item.wrong_type(&mut self.problems, SESSION);
             return None;
         };
-        (self.in_session, self.socket) = (true, None);
+        self.in_session = true;
+        self.sockets.clear();
         let mut section = Section::new("a session", item.at, table);
         let problems = &mut self.problems;
         let name = section.take("name").and_then(|i| i.string(problems, "a name"));

@@ -1,5 +1,7 @@
 //! Steps on a WebSocket: `open`, `send`, `wait-for`, `close`.
 
+use std::sync::Arc;
+
 use prony_core::plan::{CallSpec, Expect, SocketStep, Wait};
 use prony_core::script::{Awaited, Content};
 use prony_core::target::{Url, UrlKind};
@@ -48,11 +50,18 @@ impl<'a> Requests<'a> {
         let extract = self.extracts(section);
         let checks = self.checks(section);
         let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
+        let socket = match section.take("socket") {
+            Some(item) => self.socket_name(item).map(Some),
+            None if open.is_some() => Some(None),
+            None => Some(self.only_socket()),
+        };
+        let name_of_socket = socket.clone().flatten();
         let mut call = match (open, close) {
-            (Some(open), _) => self.opened(section, open),
-            (None, Some(close)) => self.closed(section, close),
-            (None, None) => self.sent(section, send, wait),
+            (Some(open), _) => self.opened(section, open, name_of_socket),
+            (None, Some(close)) => self.closed(section, close, name_of_socket),
+            (None, None) => self.sent(section, send, wait, name_of_socket),
         }?;
+        call.socket_name = socket?;
         let usual = call.socket.as_ref().map_or(0, |step| step.usual_status());
         let mut expect = expected.unwrap_or_default();
         if !section.has("expect") {
@@ -65,8 +74,31 @@ impl<'a> Requests<'a> {
         self.checked(section.at, call)
     }
 
+    /// Reads the name of a socket.
+    fn socket_name(&mut self, item: Item<'a>) -> Option<Arc<str>> {
+        let name = item.string(&mut self.problems, "the name of a WebSocket")?;
+        if name.is_empty() {
+            self.problems.add(item.at, "`socket`: the name of a WebSocket is empty");
+            return None;
+        }
+        Some(name.into())
+    }
+
+    /// The name of the only socket that the session has opened so far, if it has one.
+    fn only_socket(&self) -> Option<Arc<str>> {
+        match &self.sockets[..] {
+            [(name, _)] => name.clone(),
+            _ => None,
+        }
+    }
+
     /// Reads `open`.
-    fn opened(&mut self, section: &mut Section<'a>, open: Item<'a>) -> Option<CallSpec> {
+    fn opened(
+        &mut self,
+        section: &mut Section<'a>,
+        open: Item<'a>,
+        name: Option<Arc<str>>,
+    ) -> Option<CallSpec> {
         let expected = "a path or a URL, as \"/chat\" or \"ws://host:port/chat\"";
         let text = open.string(&mut self.problems, expected)?;
         let own = section.take("headers").map(|item| self.headers(item)).unwrap_or_default();
@@ -79,7 +111,8 @@ impl<'a> Requests<'a> {
             None => self.path_on_base(text.to_owned()),
         };
         let goal = goal.map_err(|why| self.problems.add(open.at, format!("`open`: {why}"))).ok()?;
-        self.socket = Some(goal.endpoint);
+        self.sockets.retain(|(other, _)| *other != name);
+        self.sockets.push((name, goal.endpoint));
         let subprotocols = subprotocols.unwrap_or_default().into_iter().map(Into::into).collect();
         let mut call = self.finish(goal, "GET".into(), own, Vec::new());
         call.socket = Some(Box::new(SocketStep::Open { subprotocols }));
@@ -100,6 +133,7 @@ impl<'a> Requests<'a> {
         section: &mut Section<'a>,
         send: Option<Item<'a>>,
         wait: Option<Item<'a>>,
+        name: Option<Arc<str>>,
     ) -> Option<CallSpec> {
         let binary = section.take("binary");
         let within = section.take("within");
@@ -122,7 +156,7 @@ impl<'a> Requests<'a> {
             Some(data) => (data?, SocketStep::Send { binary, wait }),
             None => (Vec::new(), SocketStep::Wait(wait?)),
         };
-        self.on_socket(section, data, step)
+        self.on_socket(section, data, step, name)
     }
 
     /// Reads what a message must have that a step waits for.
@@ -164,28 +198,47 @@ impl<'a> Requests<'a> {
     }
 
     /// Reads `close`.
-    fn closed(&mut self, section: &mut Section<'a>, close: Item<'a>) -> Option<CallSpec> {
+    fn closed(
+        &mut self,
+        section: &mut Section<'a>,
+        close: Item<'a>,
+        name: Option<Arc<str>>,
+    ) -> Option<CallSpec> {
         let parse = |text: &str| text.parse().map_err(|_| "write a number".to_owned());
         let code = close.parse(&mut self.problems, "a close code, as 1000", parse)?;
         let reason = section.take("reason");
         let reason = reason.and_then(|i| i.string(&mut self.problems, "a string"));
         let reason = reason.unwrap_or_default().as_bytes().to_vec();
-        self.on_socket(section, reason, SocketStep::Close { code })
+        self.on_socket(section, reason, SocketStep::Close { code }, name)
     }
 
-    /// A step on the socket that the last `open` has opened.
+    /// A step on the socket that the last `open` of this name has opened.
     fn on_socket(
         &mut self,
         section: &mut Section<'a>,
         data: Vec<u8>,
         step: SocketStep,
+        name: Option<Arc<str>>,
     ) -> Option<CallSpec> {
-        let endpoint = match (self.endpoint_key(section), self.socket) {
+        let opened = self.sockets.iter().find(|(other, _)| *other == name);
+        let opened = opened.map(|(_, endpoint)| *endpoint);
+        let endpoint = match (self.endpoint_key(section), opened) {
             (Some(endpoint), _) => endpoint?,
             (None, Some(endpoint)) => endpoint,
             (None, None) if self.in_session => {
                 let key = KEYS.iter().find(|key| section.has(key)).copied().unwrap_or_default();
-                let what = format!("`{key}` needs a WebSocket; `open` it before");
+                let what = match name {
+                    Some(name) => {
+                        format!("`{key}` needs the WebSocket '{name}'; `open` it before")
+                    }
+                    None if self.sockets.is_empty() => {
+                        format!("`{key}` needs a WebSocket; `open` it before")
+                    }
+                    None => format!(
+                        "`{key}`: the session has several WebSockets; name one \
+                                     (`socket`)"
+                    ),
+                };
                 self.problems.add(section.at, what);
                 return None;
             }
@@ -274,6 +327,9 @@ impl Writer<'_> {
             if let Some(within) = within {
                 add("within", quoted(&within.to_string()));
             }
+        }
+        if let Some(name) = &call.socket_name {
+            add("socket", quoted(name));
         }
         if call.endpoint != 0 {
             add("endpoint", call.endpoint.to_string());

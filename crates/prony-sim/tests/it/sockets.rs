@@ -57,7 +57,7 @@ fn sends(wait: Option<Wait>) -> SocketStep {
 }
 
 /// A plan with one kind of session, which makes these steps.
-fn plan(plan: Plan, steps: &[Made]) -> Plan {
+fn unchecked(plan: Plan, steps: &[Made]) -> Plan {
     let calls = steps.iter().enumerate().map(|(i, made)| {
         let status = made.step.as_ref().map_or(200, SocketStep::usual_status);
         CallSpec {
@@ -79,21 +79,30 @@ fn plan(plan: Plan, steps: &[Made]) -> Plan {
     let bursts = (0..).zip(steps).map(|(i, made)| Burst::of(vec![i], think(made))).collect();
     let kind = SessionKind { name: String::new(), weight: 1, bursts };
     let endpoint = Endpoint::Tcp { host: "server".into(), port: 80 };
-    let plan = Plan {
+    Plan {
         endpoints: vec![endpoint.clone(), endpoint],
         calls: calls.collect(),
         names: steps.iter().map(|made| made.name.to_owned()).collect(),
         sessions: Some(Sessions::plain(vec![kind])),
         ..plan
-    };
+    }
+}
+
+/// The same, if it can be run: all steps are on one socket.
+fn plan(plan: Plan, steps: &[Made]) -> Plan {
+    let plan = unchecked(plan, steps);
     assert_eq!(plan.check(), Ok(()));
     plan
 }
 
 /// Sessions at 10 per second.
-fn sessions(count: u64, steps: &[Made]) -> Plan {
+fn at_10(count: u64) -> Plan {
     let stop = Stop { sessions: Some(count), ..Stop::default() };
-    plan(Plan { stop, ..open(10.0, Arrivals::Fixed, 1) }, steps)
+    Plan { stop, ..open(10.0, Arrivals::Fixed, 1) }
+}
+
+fn sessions(count: u64, steps: &[Made]) -> Plan {
+    plan(at_10(count), steps)
 }
 
 /// A round trip takes 1 ms.
@@ -158,6 +167,108 @@ fn times_of_steps_are_those_of_arithmetic() {
     let whole = Some(ms(4 + 10 + 2 + 3 + 5 + 3 + 7 + 3 + 10 + 1));
     assert_eq!((tally.lifetime.min(), tally.lifetime.max()), (whole, whole));
     assert_eq!((served.sockets, served.socket_messages_received), (20, 3 * 20));
+}
+
+/// The same plan, in which these steps are made on sockets with these names.
+fn named(plan: Plan, names: &[(usize, &'static str)]) -> Plan {
+    let mut endpoints = plan.endpoints.clone();
+    let mut known: Vec<&str> = Vec::new();
+    let mut calls = plan.calls.to_vec();
+    for &(step, name) in names {
+        let at = known.iter().position(|other| *other == name).unwrap_or_else(|| {
+            known.push(name);
+            known.len() - 1
+        });
+        while endpoints.len() < at + 2 {
+            endpoints.push(endpoints[0].clone());
+        }
+        calls[step].endpoint = at as u32 + 1;
+        calls[step].socket_name = Some(name.into());
+    }
+    let plan = Plan { endpoints, calls: calls.into(), ..plan };
+    assert_eq!(plan.check(), Ok(()));
+    plan
+}
+
+/// Two sockets at once, and requests of HTTP: an answer takes 3 ms from its message, on whatever
+/// socket the session waits meanwhile.
+#[test]
+fn a_session_holds_two_sockets_at_once() {
+    let waits = |word| SocketStep::Wait(wait(text(word), None));
+    let steps = [
+        made("open a", opens(), "", 0),
+        made("open b", opens(), "", 0),
+        made("to a", sends(None), "one", 2),
+        made("to b", sends(None), "two", 0),
+        // From 6 to 7 ms, as "one" was sent at 4; then to 9 ms, as "two" was sent at 6.
+        made("from a", waits("one"), "", 0),
+        made("from b", waits("two"), "", 0),
+        made("ask b", sends(Some(wait(text("three"), None))), "three", 0),
+        http("page", 0),
+        made("close a", SocketStep::Close { code: 1000 }, "", 0),
+        made("ask b again", sends(Some(wait(text("four"), None))), "four", 0),
+        made("close b", SocketStep::Close { code: 1001 }, "", 0),
+    ];
+    let names = [0, 2, 4, 8].map(|step| (step, "a"));
+    let names = [&names[..], &[1, 3, 5, 6, 9, 10].map(|step| (step, "b"))].concat();
+    let plan = named(unchecked(at_10(20), &steps), &names);
+    let (t, served) = run(&plan, echo(Latency::Fixed(ms(2))));
+    assert_eq!((t.replies, t.failed, t.connects), (11 * 20, 0, 3 * 20), "{:?}", t.faults);
+    let expected = [
+        ("open a", 2),
+        ("open b", 2),
+        ("to a", 0),
+        ("to b", 0),
+        ("from a", 1),
+        ("from b", 2),
+        ("ask b", 3),
+        ("page", 4),
+        ("close a", 1),
+        ("ask b again", 3),
+        ("close b", 1),
+    ];
+    assert_eq!(times(&plan, &t), expected.map(|(name, time)| (name, 20, ms(time))));
+    assert_eq!(t.statuses, BTreeMap::from([(101, 40), (200, 7 * 20), (1000, 20), (1001, 20)]));
+    let tally = t.sessions.as_deref().expect("sessions");
+    assert_eq!((tally.completed, tally.lifetime.max()), (20, Some(ms(21))));
+    assert_eq!((served.sockets, served.socket_messages_received), (40, 4 * 20));
+}
+
+/// What arrives on one socket is no answer on the other.
+#[test]
+fn sockets_of_a_session_do_not_share_messages() {
+    let steps = [
+        made("open a", opens(), "", 0),
+        made("open b", opens(), "", 0),
+        made("to a", sends(None), "one", 10),
+        made("never from b", SocketStep::Wait(wait(text("one"), Some(20))), "", 0),
+        made("from a", SocketStep::Wait(wait(text("one"), Some(20))), "", 0),
+    ];
+    let plan = unchecked(at_10(10), &steps);
+    let mut plan = named(plan, &[(0, "a"), (1, "b"), (2, "a"), (3, "b"), (4, "a")]);
+    plan.sessions.as_mut().expect("sessions").on_failure = OnFailure::Continue;
+    let (t, _) = run(&plan, echo(Latency::Fixed(ms(2))));
+    assert_eq!((t.replies, t.failed, t.fault(Fault::WaitTimeout)), (40, 10, 10));
+    assert_eq!((t.names[3].failed, t.names[4].response.max()), (10, Some(Span::ZERO)));
+}
+
+/// The codes with which a server closes two sockets between steps are those of the next step of
+/// each.
+#[test]
+fn each_socket_has_its_own_close_code() {
+    let steps = [
+        made("open a", opens(), "", 0),
+        made("open b", opens(), "", 50),
+        made("on b", SocketStep::Wait(wait(text("never"), None)), "", 0),
+        made("on a", SocketStep::Wait(wait(text("never"), None)), "", 0),
+        made("again on a", SocketStep::Wait(wait(text("never"), None)), "", 0),
+    ];
+    let plan = unchecked(at_10(10), &steps);
+    let mut plan = named(plan, &[(0, "a"), (1, "b"), (2, "b"), (3, "a"), (4, "a")]);
+    plan.sessions.as_mut().expect("sessions").on_failure = OnFailure::Continue;
+    let t = run_closing(&plan, 1008, 10);
+    assert_eq!((t.statuses[&1008], t.fault(Fault::UnexpectedStatus)), (20, 20));
+    assert_eq!((t.fault(Fault::NoSocket), t.names[4].failed, t.connects), (10, 10, 20));
 }
 
 /// The same on two and three threads: each session has its own socket.

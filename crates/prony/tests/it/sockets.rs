@@ -83,6 +83,42 @@ fn sessions_talk_with_the_target_server() {
     }
 }
 
+/// A session with two sockets, on the target server and on one in Python, which has got what was
+/// sent to it.
+#[test]
+fn sessions_hold_sockets_to_two_servers() {
+    let Some(python) = python() else { return };
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let ours = Serve::start(&["--ws", "echo", "--latency", "fixed:2ms"]);
+    let theirs = Other::start(&python, &[], SERVER);
+    let text = format!(
+        "url = '{}'\nusers = 4\nsessions = 20\n[[session]]\nrequest = [
+  {{ open = '/chat', socket = 'chat' }},
+  {{ open = '{}', socket = 'news', subprotocols = 'chat' }},
+  {{ send = 'a {{{{session}}}}', socket = 'chat' }},
+  {{ send = 'b {{{{session}}}}', socket = 'news', wait-for = {{ regex = '^b (.*)$', equals = '{{{{session}}}}' }} }},
+  '/status/200',
+  {{ close = 1000, reason = 'read', socket = 'news', name = 'close news' }},
+  {{ wait-for = {{ regex = '^a (.*)$', equals = '{{{{session}}}}' }}, socket = 'chat', within = '20s' }},
+  {{ close = 1001, socket = 'chat' }},
+]\n",
+        ours.url(""),
+        theirs.url("/news").replacen("http", "ws", 1)
+    );
+    let report = run(folder.path(), &text, &[]);
+    report.check_sums();
+    assert_eq!(report.count("failed"), 0, "{:#}", report.0["measurement"]["errors"]);
+    assert_eq!([101, 1000, 1001].map(|status| report.status(status)), [40, 20, 20]);
+    assert_eq!(report.count("connects"), 60);
+    let counters = ours.stop();
+    let names = ["sockets", "violations", "socket_messages_received"];
+    assert_eq!(names.map(|name| served(&counters, name)), [20, 0, 20]);
+    let logged = |text: &str| lines(&theirs, "served", text);
+    wait_until("the server's log", || logged("close 1000 read chat") >= 20);
+    assert_eq!((logged("close 1000 read chat"), logged("message str")), (20, 20));
+}
+
 /// Waits that are too short fail alone; sessions without a socket open no connection.
 #[test]
 fn waits_and_refused_handshakes_fail() {

@@ -195,7 +195,11 @@ pub(crate) fn sockets() -> Summary {
         SocketStep::Wait(wait(Content::Text("bye".into()))),
         SocketStep::Close { code: 1000 },
     ];
-    let step = |step| CallSpec { socket: Some(Box::new(step)), ..summary.plan.calls[0].clone() };
+    let step = |step| CallSpec {
+        socket: Some(Box::new(step)),
+        socket_name: Some("chat".into()),
+        ..summary.plan.calls[0].clone()
+    };
     let calls: Vec<_> = summary.plan.calls.iter().cloned().chain(steps.map(step)).collect();
     summary.plan.calls = calls.into();
     summary

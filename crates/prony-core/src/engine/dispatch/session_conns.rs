@@ -29,8 +29,9 @@ struct Links {
     armed: Nanos,
     /// It is in the queue for a connection.
     waits: bool,
-    /// The code with which the peer has closed its socket between two steps; 0: it has not.
-    closed: u16,
+    /// The endpoints of the sockets that the peer has closed between two steps, and the codes with
+    /// which it has.
+    closed: Vec<(u32, u16)>,
 }
 
 impl SessionConns {
@@ -54,22 +55,31 @@ impl SessionConns {
         while self.all.len() <= at {
             let (conns, pending) = (Vec::new(), VecDeque::new());
             let armed = Nanos::MAX;
-            self.all.push(Links { number, conns, pending, armed, waits: false, closed: 0 });
+            self.all.push(Links {
+                number,
+                conns,
+                pending,
+                armed,
+                waits: false,
+                closed: Vec::new(),
+            });
         }
         let links = &mut self.all[at];
         debug_assert!(links.conns.is_empty() && links.pending.is_empty() && !links.waits);
-        (links.number, links.closed) = (number, 0);
+        links.number = number;
+        links.closed.clear();
     }
 
-    /// The peer has closed the session's socket with this code.
-    pub(super) fn socket_was_closed(&mut self, place: u32, code: u16) {
-        self.all[place as usize].closed = code;
+    /// The peer has closed the session's socket to this endpoint with this code.
+    pub(super) fn socket_was_closed(&mut self, place: u32, endpoint: u32, code: u16) {
+        self.all[place as usize].closed.push((endpoint, code));
     }
 
-    /// The code with which the peer has closed the session's socket, once.
-    pub(super) fn take_closed(&mut self, place: u32) -> Option<u16> {
-        let code = std::mem::take(&mut self.all[place as usize].closed);
-        (code > 0).then_some(code)
+    /// The code with which the peer has closed the session's socket to this endpoint, once.
+    pub(super) fn take_closed(&mut self, place: u32, endpoint: u32) -> Option<u16> {
+        let closed = &mut self.all[place as usize].closed;
+        let at = closed.iter().position(|(of, _)| *of == endpoint)?;
+        Some(closed.swap_remove(at).1)
     }
 
     /// The session in this slot has ended.

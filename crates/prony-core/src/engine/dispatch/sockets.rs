@@ -24,11 +24,12 @@ impl<P: Carrier> Engine<P> {
         !conns.iter().any(|&conn| self.links.of(conn).0 == endpoint && self.usable(conn))
     }
 
-    /// The peer has closed the socket of this session with this code.
+    /// The peer has closed the socket on this connection with this code.
     #[cold]
-    pub(in crate::engine) fn socket_was_closed(&mut self, session: u32, code: u16) {
+    pub(in crate::engine) fn socket_was_closed(&mut self, slot: u32, code: u16) {
+        let (endpoint, session) = self.links.of(slot);
         if let Kind::Sessions(sessions) = &mut self.dispatch.kind {
-            sessions.socket_was_closed(session, code);
+            sessions.socket_was_closed(session, endpoint, code);
         }
     }
 
@@ -36,9 +37,9 @@ impl<P: Carrier> Engine<P> {
     /// the peer has closed it since the last step, or else with a fault.
     #[cold]
     pub(super) fn end_without_socket(&mut self, id: RequestId, now: Nanos) {
-        let session = self.exchanges[id].user();
+        let (session, endpoint) = (self.exchanges[id].user(), self.endpoint_of(id));
         let Kind::Sessions(sessions) = &mut self.dispatch.kind else { return };
-        match sessions.take_closed(session) {
+        match sessions.take_closed(session, endpoint) {
             Some(code) => self.close_was_before(id, code, now),
             None => self.fail(id, Fault::NoSocket, now),
         }

@@ -191,7 +191,7 @@ impl<P: Carrier> Engine<P> {
             self.outcome.is_rare = false;
         }
         if let Some(code) = self.outcome.closed.take() {
-            self.socket_was_closed(self.links[slot].owner, code);
+            self.socket_was_closed(slot, code);
         }
         if std::mem::take(&mut self.outcome.missed) {
             self.load.reply_missed(self.links[slot].owner);

@@ -105,6 +105,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
                 redirects: None,
                 grpc: None,
                 socket: None,
+                socket_name: None,
             }
         })
 }

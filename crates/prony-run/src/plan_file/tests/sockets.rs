@@ -144,7 +144,7 @@ fn refuses_steps_that_cannot_be_made() {
         expect![[r#"
             p:5:12: `send` needs a WebSocket; `open` it before
             p:1:1: this plan cannot be run: session 1: burst 3: `wait-for` needs a WebSocket; `open` it before
-            p:1:1: this plan cannot be run: session 1: burst 2: the session has an open WebSocket; `close` it before the next `open`
+            p:1:1: this plan cannot be run: session 1: burst 2: the session has an open WebSocket; `close` it before the next `open`, or give one of them a name (`socket`)
             p:1:1: this plan cannot be run: session 1: burst 2: `send` is a step by itself, and no part of a burst
             p:1:1: this plan cannot be run: session 1: burst 1: `open` is made once, without a condition; put it into a `switch` with one
             p:1:1: this plan cannot be run: session 1: burst 2: `close` is made once, without a condition; put it into a `switch` with one
@@ -158,11 +158,72 @@ fn refuses_steps_that_cannot_be_made() {
             p:5:41: `wait-for`: write a text, { text = ... }, { json = "/pointer" } or { regex = ... }, the last two with equals = ...
             p:1:1: this plan cannot be run: request 2: a text message is UTF-8; add `binary = true`
             p:5:50: `close` is a step of its own; only `send` and `wait-for` go together
-            p:5:42: a request has no key `path`; it may have at-limit, binary, burst, checks, close, endpoint, expect, expect-body, expect-grpc, expect-length, extract, host, name, open, repeat, retry, send, templates, think, unless, until, wait-for, when, within
+            p:5:42: a request has no key `path`; it may have at-limit, binary, burst, checks, close, endpoint, expect, expect-body, expect-grpc, expect-length, extract, host, name, open, repeat, retry, send, socket, templates, think, unless, until, wait-for, when, within
             p:5:40: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:5:68: `equals`: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:1:1: this plan cannot be run: request 2: a message has no headers to extract values from; use json, regex or between
         "#]],
+    );
+}
+
+/// Each name has an endpoint of its own, to which no requests go.
+#[test]
+fn a_session_holds_several_websockets() {
+    let a = "{ open = \"/a\", socket = \"a\" }";
+    let steps = format!(
+        "{a}, {{ send = \"to a\" }}, {{ open = \"ws://i/b\", socket = \"b\" }}, \
+         {{ open = \"/c\", socket = \"c\" }}, {{ send = \"x\", socket = \"b\" }}, \
+         {{ wait-for = \"y\", socket = \"a\" }}, {{ close = 1000, socket = \"a\" }}, {a}, \
+         {{ close = 1000, socket = \"b\" }}"
+    );
+    let endpoints = |plan: &prony_core::plan::Plan| {
+        let endpoint = |&call: &u32| plan.calls[call as usize].endpoint;
+        let bursts = &plan.sessions.as_ref().expect("sessions").kinds[0].bursts;
+        bursts.iter().flat_map(|burst| burst.calls.iter().map(endpoint)).collect::<Vec<_>>()
+    };
+    let alone = plan(&session("", &steps));
+    assert_eq!(endpoints(&alone), [0, 0, 1, 2, 1, 0, 0, 0, 1]);
+    assert_eq!(alone.endpoints[0], alone.endpoints[2]);
+    let beside = plan(&session("", &format!("\"/\", {steps}, \"/last\"")));
+    assert_eq!(endpoints(&beside), [0, 2, 2, 1, 3, 1, 2, 2, 2, 1, 0]);
+    assert_eq!(beside.calls[2].socket_name.as_deref(), Some("a"), "it is the only one so far");
+    for planned in [alone, beside] {
+        let written = explain(&planned, &[]);
+        assert!(written.contains("{ send = \"to a\", socket = \"a\" }"), "{written}");
+        assert_eq!(plan(&written), planned, "{written}");
+    }
+}
+
+#[test]
+fn refuses_websockets_that_are_not_named_or_not_open() {
+    let (a, b) = ("{ open = \"/\", socket = \"a\" }", "{ open = \"/\", socket = \"b\" }");
+    let close = "{ close = 1000, socket = \"a\" }";
+    let texts = [
+        format!("{a}, {a}"),
+        format!("{a}, {{ send = \"x\", socket = \"b\" }}"),
+        format!("{a}, {b}, {{ send = \"x\" }}"),
+        format!("{a}, {{ open = \"/\" }}, {{ close = 1000 }}, {{ send = \"x\" }}"),
+        format!("{a}, {b}, {close}, {{ send = \"x\", socket = \"a\" }}"),
+        format!("{{ switch = [{{ request = [{a}] }}, {{ request = [{b}] }}] }}"),
+        "{ open = \"/\", socket = \"\" }".to_owned(),
+        "{ open = \"/\", socket = 1 }".to_owned(),
+        "{ path = \"/\", socket = \"a\" }".to_owned(),
+    ];
+    let texts: Vec<String> = texts.iter().map(|steps| session("", steps)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    refuse(
+        &texts,
+        expect![[r#"
+        p:1:1: this plan cannot be run: session 1: burst 2: the WebSocket 'a' of the session is open; `close` it before the next `open`
+        p:5:42: `send` needs the WebSocket 'b'; `open` it before
+        p:5:72: `send`: the session has several WebSockets; name one (`socket`)
+        p:1:1: this plan cannot be run: session 1: burst 4: `send` needs a WebSocket; name an open one (`socket`)
+        p:1:1: this plan cannot be run: session 1: burst 4: `send` needs the WebSocket 'a'; `open` it before
+        p:1:1: this plan cannot be run: session 1: whatever a `switch` chooses, the WebSocket must be open after it, or closed: use `open` and `close` in the same alternative
+        p:5:35: `socket`: the name of a WebSocket is empty
+        p:5:35: `socket` is a number, expected the name of a WebSocket
+        p:5:26: a request has no key `socket`; it may have at-limit, bare, body, burst, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, repeat, retry, templates, think, unless, until, url, when
+    "#]],
     );
 }
 
