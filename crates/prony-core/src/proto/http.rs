@@ -1,69 +1,90 @@
-//! HTTP of the version that each connection negotiates: 2, or 1.1 if the peer does not offer 2.
+//! The version of HTTP that each connection negotiates: 2, or 1.1 if the peer does not offer 2.
 
 use crate::fault::Fault;
 use crate::plan::{HttpVersion, Plan};
-use crate::proto::h1::{self, H1};
-use crate::proto::h2::{self, H2};
-use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts};
+use crate::proto::h1::H1;
+use crate::proto::h2::{H2, STREAMS_BEFORE_SETTINGS};
+use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts};
 use crate::units::{Nanos, RequestId, Span};
 
-/// The carrier of plans with HTTP/2.
+/// The carrier of plans with HTTP/2: `A` for connections that use HTTP/1.1, `B` for those that use
+/// HTTP/2.
 #[derive(Debug)]
-pub struct Http {
-    h1: H1,
-    h2: H2,
+pub struct Negotiated<A, B> {
+    h1: A,
+    h2: B,
     /// Whether a connection may use HTTP/1.1.
     falls_back: bool,
 }
 
-/// A connection.
+/// The carrier of requests.
+pub type Http = Negotiated<H1, H2>;
+
+/// A connection, with the states of both carriers.
 #[derive(Debug, Default)]
-pub enum Conn {
+pub enum Conn<A, B> {
     /// Not known yet.
     #[default]
     New,
     /// It uses HTTP/1.1.
-    H1(h1::Conn),
+    H1(Box<A>),
     /// It uses HTTP/2.
-    H2(Box<h2::Conn>),
+    H2(Box<B>),
 }
 
 impl Http {
     /// The carrier for a plan's calls.
     pub fn new(plan: &Plan) -> Self {
-        let mut one = plan.clone();
-        one.http = HttpVersion::Http11;
-        let falls_back = plan.http == HttpVersion::Http2;
-        Self { h1: H1::new(&one), h2: H2::new(plan), falls_back }
+        Self::of(plan, H1::new, H2::new)
     }
 }
 
-impl Carrier for Http {
-    type Conn = Conn;
+impl<A: Carrier, B: OverStreams> Negotiated<A, B> {
+    /// The carrier for a plan's calls, of these two.
+    pub(super) fn of(
+        plan: &Plan,
+        h1: impl FnOnce(&Plan) -> A,
+        h2: impl FnOnce(&Plan) -> B,
+    ) -> Self {
+        let mut one = plan.clone();
+        one.http = HttpVersion::Http11;
+        let falls_back = plan.http == HttpVersion::Http2;
+        Self { h1: h1(&one), h2: h2(plan), falls_back }
+    }
+}
+
+impl<A: Carrier, B: OverStreams> Carrier for Negotiated<A, B> {
+    type Conn = Conn<A::Conn, B::Conn>;
 
     const MULTIPLEXES: bool = true;
 
-    fn connected(&mut self, conn: &mut Conn, alpn: Option<Option<&[u8]>>) -> Result<(), Fault> {
+    const ENDS_ALONE: bool = A::ENDS_ALONE || B::ENDS_ALONE;
+
+    fn connected(
+        &mut self,
+        conn: &mut Self::Conn,
+        alpn: Option<Option<&[u8]>>,
+    ) -> Result<(), Fault> {
         *conn = match alpn {
             None | Some(Some(b"h2")) => Conn::H2(Box::default()),
-            Some(_) if self.falls_back => Conn::H1(h1::Conn::default()),
+            Some(_) if self.falls_back => Conn::H1(Box::default()),
             Some(_) => return Err(Fault::NotHttp2),
         };
-        self.h2.connected(matches!(conn, Conn::H2(_)));
+        self.h2.negotiated(matches!(conn, Conn::H2(_)));
         Ok(())
     }
 
     #[inline]
-    fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
+    fn capacity(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32 {
         match conn {
-            Conn::New => limit.min(h2::STREAMS_BEFORE_SETTINGS).saturating_sub(in_flight),
+            Conn::New => limit.min(STREAMS_BEFORE_SETTINGS).saturating_sub(in_flight),
             // What waits for several streams does not ask for pipelining.
             Conn::H1(conn) => self.h1.capacity(conn, in_flight, limit.min(1)),
             Conn::H2(conn) => self.h2.capacity(conn, in_flight, limit),
         }
     }
 
-    fn is_limited_by_peer(&self, conn: &Conn, limit: u32) -> bool {
+    fn is_limited_by_peer(&self, conn: &Self::Conn, limit: u32) -> bool {
         match conn {
             Conn::New => false,
             // The other version has no streams.
@@ -80,7 +101,7 @@ impl Carrier for Http {
     #[inline]
     fn submit(
         &mut self,
-        conn: &mut Conn,
+        conn: &mut Self::Conn,
         id: RequestId,
         call: Call<'_>,
         last: bool,
@@ -94,7 +115,7 @@ impl Carrier for Http {
     }
 
     #[inline]
-    fn owes(&self, conn: &Conn) -> bool {
+    fn owes(&self, conn: &Self::Conn) -> bool {
         match conn {
             Conn::New => false,
             Conn::H1(conn) => self.h1.owes(conn),
@@ -103,7 +124,7 @@ impl Carrier for Http {
     }
 
     #[inline]
-    fn transmit(&mut self, conn: &mut Conn, now: Nanos, out: &mut Out) {
+    fn transmit(&mut self, conn: &mut Self::Conn, now: Nanos, out: &mut Out) {
         match conn {
             Conn::New => {}
             Conn::H1(conn) => self.h1.transmit(conn, now, out),
@@ -114,7 +135,7 @@ impl Carrier for Http {
     #[inline]
     fn receive(
         &mut self,
-        conn: &mut Conn,
+        conn: &mut Self::Conn,
         data: &[u8],
         now: Nanos,
         sink: &mut impl Sink,
@@ -129,7 +150,12 @@ impl Carrier for Http {
         }
     }
 
-    fn end(&mut self, conn: &mut Conn, left: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+    fn end(
+        &mut self,
+        conn: &mut Self::Conn,
+        left: &[u8],
+        sink: &mut impl Sink,
+    ) -> Result<(), Fault> {
         match conn {
             Conn::New => Ok(()),
             Conn::H1(conn) => self.h1.end(conn, left, sink),
@@ -137,7 +163,7 @@ impl Carrier for Http {
         }
     }
 
-    fn cancel(&mut self, conn: &mut Conn, id: RequestId) -> Cancelled {
+    fn cancel(&mut self, conn: &mut Self::Conn, id: RequestId) -> Cancelled {
         match conn {
             Conn::New => Cancelled::Connection,
             Conn::H1(conn) => self.h1.cancel(conn, id),
@@ -145,14 +171,14 @@ impl Carrier for Http {
         }
     }
 
-    fn waits_for_window(&self, conn: &Conn, id: RequestId) -> Option<Nanos> {
+    fn waits_for_window(&self, conn: &Self::Conn, id: RequestId) -> Option<Nanos> {
         match conn {
             Conn::H2(conn) => self.h2.waits_for_window(conn, id),
             _ => None,
         }
     }
 
-    fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
+    fn stop(&mut self, conn: &mut Self::Conn, id: RequestId, sink: &mut impl Sink) {
         match conn {
             Conn::New => {}
             Conn::H1(conn) => self.h1.stop(conn, id, sink),
@@ -160,24 +186,44 @@ impl Carrier for Http {
         }
     }
 
-    fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
-        if let Conn::H2(conn) = conn {
-            self.h2.send_messages(conn, id, n, ends);
+    fn send_messages(&mut self, conn: &mut Self::Conn, id: RequestId, n: u64, ends: bool) {
+        match conn {
+            Conn::New => {}
+            Conn::H1(conn) => self.h1.send_messages(conn, id, n, ends),
+            Conn::H2(conn) => self.h2.send_messages(conn, id, n, ends),
+        }
+    }
+
+    fn messages_due(&mut self, conn: &mut Self::Conn, id: RequestId, times: &[Nanos]) {
+        match conn {
+            Conn::New => {}
+            Conn::H1(conn) => self.h1.messages_due(conn, id, times),
+            Conn::H2(conn) => self.h2.messages_due(conn, id, times),
         }
     }
 
     #[inline]
-    fn deadline(&self, conn: &Conn) -> Option<Nanos> {
+    fn deadline(&self, conn: &Self::Conn) -> Option<Nanos> {
         match conn {
+            Conn::New => None,
+            Conn::H1(conn) => self.h1.deadline(conn),
             Conn::H2(conn) => self.h2.deadline(conn),
-            _ => None,
         }
     }
 
-    fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
+    fn on_deadline(&mut self, conn: &mut Self::Conn, now: Nanos) -> Result<(), Fault> {
         match conn {
+            Conn::New => Ok(()),
+            Conn::H1(conn) => self.h1.on_deadline(conn, now),
             Conn::H2(conn) => self.h2.on_deadline(conn, now),
-            _ => Ok(()),
+        }
+    }
+
+    fn report_ends(&mut self, conn: &mut Self::Conn, now: Nanos, sink: &mut impl Sink) -> bool {
+        match conn {
+            Conn::New => false,
+            Conn::H1(conn) => self.h1.report_ends(conn, now, sink),
+            Conn::H2(conn) => self.h2.report_ends(conn, now, sink),
         }
     }
 
@@ -185,7 +231,7 @@ impl Carrier for Http {
         self.h2.opens()
     }
 
-    fn is_ready(&self, conn: &Conn) -> bool {
+    fn is_ready(&self, conn: &Self::Conn) -> bool {
         match conn {
             Conn::New => false,
             Conn::H1(_) => true,
@@ -193,14 +239,20 @@ impl Carrier for Http {
         }
     }
 
-    fn close(&mut self, conn: &mut Conn, out: &mut Vec<u8>) {
-        if let Conn::H2(conn) = conn {
-            self.h2.close(conn, out);
+    fn close(&mut self, conn: &mut Self::Conn, out: &mut Vec<u8>) {
+        match conn {
+            Conn::New => {}
+            Conn::H1(conn) => self.h1.close(conn, out),
+            Conn::H2(conn) => self.h2.close(conn, out),
         }
     }
 
-    fn boundary(&self, bytes: &[u8], at: usize) -> usize {
-        self.h2.boundary(bytes, at)
+    fn boundary(&self, conn: &Self::Conn, bytes: &[u8], at: usize) -> usize {
+        match conn {
+            Conn::New => bytes.len(),
+            Conn::H1(conn) => self.h1.boundary(conn, bytes, at),
+            Conn::H2(conn) => self.h2.boundary(conn, bytes, at),
+        }
     }
 
     fn counts(&self) -> Option<&StreamCounts> {

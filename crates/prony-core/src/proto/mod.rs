@@ -196,8 +196,8 @@ pub trait Carrier {
     /// The first position in `bytes`, not before `at`, where other bytes of the carrier may follow.
     /// The bytes are its output, from such a position on. Only called if the carrier
     /// [`MULTIPLEXES`](Self::MULTIPLEXES).
-    fn boundary(&self, bytes: &[u8], at: usize) -> usize {
-        let _ = at;
+    fn boundary(&self, conn: &Self::Conn, bytes: &[u8], at: usize) -> usize {
+        let _ = (conn, at);
         bytes.len()
     }
 
@@ -211,6 +211,12 @@ pub trait Carrier {
     fn is_lossy(&self) -> bool {
         false
     }
+}
+
+/// A carrier for connections with HTTP/2, of a plan in which others may use HTTP/1.1.
+pub trait OverStreams: Carrier {
+    /// A connection is open, and uses HTTP/2 or HTTP/1.1.
+    fn negotiated(&mut self, is_h2: bool);
 }
 
 /// The call of an exchange.

@@ -70,7 +70,8 @@ impl<P: Carrier> Engine<P> {
             _ if !P::MULTIPLEXES => None,
             Layer::Plain | Layer::Tunnel(_) => {
                 let taken = tail.taken.saturating_sub(tail.unit);
-                let end = tail.unit + self.carrier.boundary(tail.bytes.get(tail.unit..)?, taken);
+                let bytes = tail.bytes.get(tail.unit..)?;
+                let end = tail.unit + self.carrier.boundary(&conn.carrier, bytes, taken);
                 tail.bytes.get(tail.taken..end)
             }
             // Exchanges that have not begun would be sent twice.

@@ -302,7 +302,8 @@ impl<P: Carrier> Engine<P> {
         let bytes = self.out.as_bytes();
         let mut tail = Tail { bytes: bytes[taken..].to_vec(), ..Tail::default() };
         if P::MULTIPLEXES && matches!(self.links[slot].layer, Layer::Plain) {
-            tail.unit = self.carrier.boundary(bytes, taken) - taken;
+            let conn = &self.links[slot].carrier;
+            tail.unit = self.carrier.boundary(conn, bytes, taken) - taken;
         }
         for &begin in self.out.begins().iter().filter(|b| b.at >= taken) {
             tail.begins.push_back(crate::proto::Begin { at: begin.at - taken, ..begin });

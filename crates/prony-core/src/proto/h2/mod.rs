@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::http2::frame::{self, Code, Settings};
 use crate::http2::{FRAME_SIZE, PREFACE, TABLE_SIZE, WINDOW};
 use crate::plan::Plan;
-use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts as Counts};
+use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts as Counts};
 use crate::units::{Nanos, RequestId, Span};
 use bodies::Spare;
 pub use conn::Conn;
@@ -266,7 +266,7 @@ impl Carrier for H2 {
         }
     }
 
-    fn boundary(&self, bytes: &[u8], at: usize) -> usize {
+    fn boundary(&self, _: &Conn, bytes: &[u8], at: usize) -> usize {
         let mut end = if bytes.starts_with(PREFACE) { PREFACE.len() } else { 0 };
         while end < at
             && let Some(head) = bytes.get(end..).and_then(frame::Head::read)
@@ -278,6 +278,13 @@ impl Carrier for H2 {
 
     fn counts(&self) -> Option<&Counts> {
         Some(&self.counts)
+    }
+}
+
+impl OverStreams for H2 {
+    fn negotiated(&mut self, is_h2: bool) {
+        let n = if is_h2 { &mut self.counts.connections } else { &mut self.counts.fallbacks };
+        *n += 1;
     }
 }
 
@@ -296,12 +303,6 @@ impl H2 {
             grpc_messages,
             ..Counts::default()
         };
-    }
-
-    /// A connection is open, and uses HTTP/2 or HTTP/1.1.
-    pub(super) fn connected(&mut self, is_h2: bool) {
-        let n = if is_h2 { &mut self.counts.connections } else { &mut self.counts.fallbacks };
-        *n += 1;
     }
 
     /// Append as much of a new stream's body as the windows allow.

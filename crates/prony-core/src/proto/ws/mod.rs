@@ -5,7 +5,6 @@
 
 mod deflating;
 mod handshake;
-mod http;
 mod over_h2;
 mod pings;
 mod socket;
@@ -18,12 +17,13 @@ mod tests;
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::h1::{self, H1};
+use crate::proto::http::Negotiated;
 use crate::proto::{Call, Carrier, Out, Reply, Sink};
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId};
 use crate::websocket::{CloseCode, ReplyFields};
 use handshake::Watch;
-pub use http::WsHttp;
+use over_h2::OverH2;
 use pings::Pings;
 use socket::{Socket, Step};
 pub use steps::Steps;
@@ -36,6 +36,17 @@ pub struct Ws {
     talk: Talk,
     /// A handshake without its message.
     head: Filled,
+}
+
+/// The carrier over the version of HTTP that each connection negotiates. Over HTTP/1.1, a
+/// connection is one exchange; over HTTP/2, each exchange is a stream.
+pub type WsHttp = Negotiated<Ws, OverH2>;
+
+impl WsHttp {
+    /// The carrier for a plan's calls.
+    pub fn new(plan: &Plan) -> Self {
+        Self::of(plan, Ws::new, OverH2::new)
+    }
 }
 
 /// The state of one connection.

@@ -118,11 +118,11 @@ fn boundaries_are_those_of_frames() {
     assert_eq!(*starts.last().unwrap(), sent.len());
     for at in 0..=sent.len() {
         let next = starts.iter().find(|start| **start >= at).unwrap();
-        assert_eq!(client.h2.boundary(&sent, at), *next, "{at}");
+        assert_eq!(client.h2.boundary(&client.conn, &sent, at), *next, "{at}");
         let begin = starts[1];
         if at <= sent.len() - begin {
             let next = starts.iter().find(|start| **start >= begin + at).unwrap();
-            assert_eq!(client.h2.boundary(&sent[begin..], at), *next - begin, "{at}");
+            assert_eq!(client.h2.boundary(&client.conn, &sent[begin..], at), *next - begin, "{at}");
         }
     }
 }

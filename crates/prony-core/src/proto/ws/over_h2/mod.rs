@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::http2::frame::{HEADER, kind};
 use crate::plan::Plan;
 use crate::proto::h2::{self, H2};
-use crate::proto::{Call, Cancelled, Carrier, Out, Reply, Sink, StreamCounts};
+use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Reply, Sink, StreamCounts};
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId, Span};
 use crate::websocket::CloseCode;
@@ -28,7 +28,7 @@ const CLOSE_MAX: usize = 8;
 
 /// The part of a carrier that is for connections with HTTP/2.
 #[derive(Debug)]
-pub(super) struct OverH2 {
+pub struct OverH2 {
     h2: H2,
     talk: Talk,
     /// A handshake without its message.
@@ -93,50 +93,6 @@ impl OverH2 {
         }
     }
 
-    /// A connection is open, and uses HTTP/2 or HTTP/1.1.
-    pub(super) fn connected(&mut self, is_h2: bool) {
-        self.h2.connected(is_h2);
-    }
-
-    pub(super) fn counts(&self) -> Option<&StreamCounts> {
-        self.h2.counts()
-    }
-
-    pub(super) fn is_ready(&self, conn: &Conn) -> bool {
-        conn.is_allowed
-    }
-
-    /// A stream counts for the peer until both sides have ended it, and for the plan until its
-    /// exchange has ended.
-    pub(super) fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
-        let open = in_flight + conn.lines.lingering();
-        self.h2.capacity(&conn.h2, open, u32::MAX).min(limit.saturating_sub(in_flight))
-    }
-
-    pub(super) fn is_limited_by_peer(&self, conn: &Conn, limit: u32) -> bool {
-        self.h2.is_limited_by_peer(&conn.h2, limit)
-    }
-
-    pub(super) fn submit(&mut self, conn: &mut Conn, id: RequestId, call: Call<'_>, out: &mut Out) {
-        let socket = self.talk.begin(id, &call);
-        let filled = match call.filled {
-            None => None,
-            Some(filled) => {
-                self.head.copy_without_body(filled);
-                Some(&self.head)
-            }
-        };
-        let stream = self.h2.open_tunnel(&mut conn.h2, id, Call { filled, ..call }, out);
-        let mut line = self.spare.pop().unwrap_or_default();
-        line.start(stream, socket);
-        conn.lines.push(line);
-        let slot = id.slot as usize;
-        if self.places.len() <= slot {
-            self.places.resize(slot + 1, (0, 0));
-        }
-        self.places[slot] = (id.generation, stream);
-    }
-
     /// The stream of an exchange that was submitted.
     fn stream(&self, id: RequestId) -> Option<u32> {
         let place = self.places.get(id.slot as usize).filter(|place| place.0 == id.generation);
@@ -147,33 +103,6 @@ impl OverH2 {
     fn line<'c>(&self, conn: &'c mut Conn, id: RequestId) -> Option<&'c mut Line> {
         let stream = self.stream(id)?;
         conn.lines.get_mut(stream).filter(|line| line.socket.id == id && line.is_live)
-    }
-
-    pub(super) fn owes(&self, conn: &Conn) -> bool {
-        self.h2.owes(&conn.h2) || (conn.may_send && !conn.queue.is_empty())
-    }
-
-    pub(super) fn transmit(&mut self, conn: &mut Conn, now: Nanos, out: &mut Out) {
-        self.now = now;
-        self.h2.transmit(&mut conn.h2, now, out);
-        conn.may_send = false;
-        // One frame of each in turn, until no window allows more.
-        let mut blocked = 0;
-        while blocked < conn.queue.len()
-            && let Some(stream) = conn.queue.pop_front()
-        {
-            match self.write(conn, stream, now, out) {
-                Wrote::All => {}
-                Wrote::Some => {
-                    conn.queue.push_back(stream);
-                    blocked = 0;
-                }
-                Wrote::Nothing => {
-                    conn.queue.push_back(stream);
-                    blocked += 1;
-                }
-            }
-        }
     }
 
     /// Append the next frame of a stream.
@@ -231,28 +160,6 @@ impl OverH2 {
             (true, true) => Wrote::Some,
             (true, false) => Wrote::Nothing,
         }
-    }
-
-    pub(super) fn receive(
-        &mut self,
-        conn: &mut Conn,
-        data: &[u8],
-        now: Nanos,
-        sink: &mut impl Sink,
-    ) -> Result<usize, Fault> {
-        self.now = now;
-        let mut at = 0;
-        // One frame after the other, so that what follows one is done before the next.
-        while at < data.len() {
-            let (stream, length, kind) = conn.h2.next_frame(&data[at..]);
-            let used = self.frame(conn, (stream, kind), &data[at..at + length], now, sink)?;
-            at += used;
-            if used < length {
-                break;
-            }
-        }
-        conn.may_send |= !conn.queue.is_empty();
-        Ok(at)
     }
 
     /// Bytes of one frame on this stream. Returns how many were used.
@@ -371,17 +278,98 @@ impl OverH2 {
             self.spare.extend(conn.lines.remove(stream));
         }
     }
+}
 
-    pub(super) fn end(
+impl Carrier for OverH2 {
+    type Conn = Conn;
+
+    const MULTIPLEXES: bool = true;
+
+    /// A stream counts for the peer until both sides have ended it, and for the plan until its
+    /// exchange has ended.
+    fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
+        let open = in_flight + conn.lines.lingering();
+        self.h2.capacity(&conn.h2, open, u32::MAX).min(limit.saturating_sub(in_flight))
+    }
+
+    fn is_limited_by_peer(&self, conn: &Conn, limit: u32) -> bool {
+        self.h2.is_limited_by_peer(&conn.h2, limit)
+    }
+
+    fn submit(&mut self, conn: &mut Conn, id: RequestId, call: Call<'_>, _: bool, out: &mut Out) {
+        let socket = self.talk.begin(id, &call);
+        let filled = match call.filled {
+            None => None,
+            Some(filled) => {
+                self.head.copy_without_body(filled);
+                Some(&self.head)
+            }
+        };
+        let stream = self.h2.open_tunnel(&mut conn.h2, id, Call { filled, ..call }, out);
+        let mut line = self.spare.pop().unwrap_or_default();
+        line.start(stream, socket);
+        conn.lines.push(line);
+        let slot = id.slot as usize;
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, (0, 0));
+        }
+        self.places[slot] = (id.generation, stream);
+    }
+
+    fn owes(&self, conn: &Conn) -> bool {
+        self.h2.owes(&conn.h2) || (conn.may_send && !conn.queue.is_empty())
+    }
+
+    fn transmit(&mut self, conn: &mut Conn, now: Nanos, out: &mut Out) {
+        self.now = now;
+        self.h2.transmit(&mut conn.h2, now, out);
+        conn.may_send = false;
+        // One frame of each in turn, until no window allows more.
+        let mut blocked = 0;
+        while blocked < conn.queue.len()
+            && let Some(stream) = conn.queue.pop_front()
+        {
+            match self.write(conn, stream, now, out) {
+                Wrote::All => {}
+                Wrote::Some => {
+                    conn.queue.push_back(stream);
+                    blocked = 0;
+                }
+                Wrote::Nothing => {
+                    conn.queue.push_back(stream);
+                    blocked += 1;
+                }
+            }
+        }
+    }
+
+    fn receive(
         &mut self,
         conn: &mut Conn,
-        left: &[u8],
+        data: &[u8],
+        now: Nanos,
         sink: &mut impl Sink,
-    ) -> Result<(), Fault> {
+    ) -> Result<usize, Fault> {
+        self.now = now;
+        let mut at = 0;
+        // One frame after the other, so that what follows one is done before the next.
+        while at < data.len() {
+            let (stream, length, kind) = conn.h2.next_frame(&data[at..]);
+            let used = self.frame(conn, (stream, kind), &data[at..at + length], now, sink)?;
+            at += used;
+            if used < length {
+                break;
+            }
+        }
+        conn.may_send |= !conn.queue.is_empty();
+        Ok(at)
+    }
+
+    fn end(&mut self, conn: &mut Conn, left: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
         self.h2.end(&mut conn.h2, left, sink)
     }
 
-    pub(super) fn cancel(&mut self, conn: &mut Conn, id: RequestId) -> Cancelled {
+    fn cancel(&mut self, conn: &mut Conn, id: RequestId) -> Cancelled {
         if conn.h2.was_cancelled_often() {
             return Cancelled::Connection;
         }
@@ -395,12 +383,12 @@ impl OverH2 {
         Cancelled::Exchange
     }
 
-    pub(super) fn waits_for_window(&self, conn: &Conn, id: RequestId) -> Option<Nanos> {
+    fn waits_for_window(&self, conn: &Conn, id: RequestId) -> Option<Nanos> {
         let line = conn.lines.get(self.stream(id)?)?;
         line.waits.filter(|_| line.socket.id == id)
     }
 
-    pub(super) fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
+    fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
         let Some(line) = self.line(conn, id) else { return };
         let (stream, step) = (line.stream, line.socket.step);
         if step == Step::Handshake {
@@ -421,7 +409,7 @@ impl OverH2 {
         }
     }
 
-    pub(super) fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
+    fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
         let Some(line) = self.line(conn, id) else { return };
         line.socket.due(n, ends);
         let stream = line.stream;
@@ -430,18 +418,18 @@ impl OverH2 {
         }
     }
 
-    pub(super) fn messages_due(&mut self, conn: &mut Conn, id: RequestId, times: &[Nanos]) {
+    fn messages_due(&mut self, conn: &mut Conn, id: RequestId, times: &[Nanos]) {
         if let Some(part) = self.line(conn, id).and_then(|line| line.socket.part.as_deref_mut()) {
             part.due(times);
         }
     }
 
-    pub(super) fn deadline(&self, conn: &Conn) -> Option<Nanos> {
+    fn deadline(&self, conn: &Conn) -> Option<Nanos> {
         let alarm = conn.alarms.peek().map(|Reverse((at, _))| *at);
         self.h2.deadline(&conn.h2).into_iter().chain(alarm).min()
     }
 
-    pub(super) fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
+    fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
         while let Some(&Reverse((at, stream))) = conn.alarms.peek()
             && at <= now
         {
@@ -465,7 +453,7 @@ impl OverH2 {
     }
 
     /// Append the close frames that are owed, as far as windows allow them, and the last frame.
-    pub(super) fn close(&mut self, conn: &mut Conn, out: &mut Vec<u8>) {
+    fn close(&mut self, conn: &mut Conn, out: &mut Vec<u8>) {
         let Conn { h2, lines, .. } = conn;
         for line in lines.iter_mut().filter(|line| line.rest.is_empty()) {
             let window = line.ended.or_else(|| h2.window_of(line.stream)).unwrap_or(0);
@@ -479,6 +467,29 @@ impl OverH2 {
             h2.end_data(line.stream, at, true, out);
         }
         self.h2.close(&mut conn.h2, out);
+    }
+
+    /// A client sends no handshake before it knows the peer's settings (RFC 8441, 3).
+    fn opens(&self) -> bool {
+        true
+    }
+
+    fn is_ready(&self, conn: &Conn) -> bool {
+        conn.is_allowed
+    }
+
+    fn boundary(&self, conn: &Conn, bytes: &[u8], at: usize) -> usize {
+        self.h2.boundary(&conn.h2, bytes, at)
+    }
+
+    fn counts(&self) -> Option<&StreamCounts> {
+        self.h2.counts()
+    }
+}
+
+impl OverStreams for OverH2 {
+    fn negotiated(&mut self, is_h2: bool) {
+        self.h2.negotiated(is_h2);
     }
 }
 

@@ -319,3 +319,21 @@ proptest! {
         prop_assert_eq!(whole, run(&cuts));
     }
 }
+
+/// Last bytes follow a whole frame, as with requests over HTTP/2.
+#[test]
+fn other_bytes_may_follow_whole_frames_alone() {
+    let client = Client::with_sockets(&echoes(), 1);
+    let mut bytes = Vec::new();
+    frame::rst_stream(&mut bytes, 1, Code::CANCEL);
+    let first = bytes.len();
+    frame::goaway(&mut bytes, 0, Code::NO_ERROR, b"bye");
+    for at in 0..=bytes.len() {
+        let expected = match at {
+            0 => 0,
+            _ if at <= first => first,
+            _ => bytes.len(),
+        };
+        assert_eq!(client.over.boundary(&client.conn, &bytes, at), expected, "{at}");
+    }
+}

@@ -7,7 +7,7 @@ use crate::http2::frame::{self, Code, HEADER, Settings, flag, kind};
 use crate::http2::hpack::{Decoder, encode_static};
 use crate::plan::{HttpVersion, Plan};
 use crate::proto::ws::over_h2::{Conn, OverH2};
-use crate::proto::{Call, Out, Reply, Sink};
+use crate::proto::{Call, Carrier, Out, Reply, Sink};
 use crate::units::{Nanos, RequestId, Span};
 use crate::websocket::{Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, Role};
 
@@ -181,7 +181,7 @@ impl Client {
     pub(super) fn submit(&mut self, slot: u32) {
         let mut out = Out::default();
         let call = Call { index: 0, filled: None };
-        self.over.submit(&mut self.conn, Self::id(slot), call, &mut out);
+        self.over.submit(&mut self.conn, Self::id(slot), call, false, &mut out);
         self.log.open.push(Self::id(slot));
         self.read(out);
     }
