@@ -127,7 +127,10 @@ impl Draft {
         if let Some(name) = &self.server_name {
             targets.rename(name);
         }
-        targets.separate_sockets();
+        // Over HTTP/2, sockets are streams next to requests.
+        if !self.http.is_some_and(HttpVersion::is_http2) {
+            targets.separate_sockets();
+        }
         let follow = targets.follow(self.redirects.unwrap_or(Redirects::Off));
         let (load, cap) = self.load.load(around);
         let stop = stop_rules(self.stop, &load, self.duration.unwrap_or(DURATION));

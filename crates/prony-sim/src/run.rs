@@ -9,7 +9,7 @@ use prony_core::proto::Carrier;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
-use prony_core::proto::ws::{Steps, Ws, WsHttp};
+use prony_core::proto::ws::{Steps, StepsHttp, Ws, WsHttp};
 use prony_core::record::Tally;
 use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::WorkerStats;
@@ -39,6 +39,9 @@ pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Mac
         }
         None if plan.websocket.is_some() => {
             load_with_carrier(plan, shares, setup, servers, Ws::new)
+        }
+        None if plan.has_sockets() && plan.http.is_http2() => {
+            load_with_carrier(plan, shares, setup, servers, StepsHttp::new)
         }
         None if plan.has_sockets() => load_with_carrier(plan, shares, setup, servers, Steps::new),
         None if plan.http.is_http2() => load_with_carrier(plan, shares, setup, servers, Http::new),

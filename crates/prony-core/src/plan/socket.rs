@@ -203,7 +203,9 @@ impl Plan {
         for (i, call) in self.calls.iter().enumerate() {
             let Some(socket) = &call.socket else { continue };
             let name = call.socket_name.as_deref();
-            if *of_sockets[call.endpoint as usize].get_or_insert(name) != name {
+            if !self.http.is_http2()
+                && *of_sockets[call.endpoint as usize].get_or_insert(name) != name
+            {
                 return Err(format!(
                     "request {}: its endpoint is that of a WebSocket with another name",
                     i + 1
@@ -223,7 +225,9 @@ impl Plan {
             }
         }
         let shared = |call: &CallSpec| {
-            call.socket.is_none() && of_sockets[call.endpoint as usize].is_some()
+            !self.http.is_http2()
+                && call.socket.is_none()
+                && of_sockets[call.endpoint as usize].is_some()
         };
         if let Some(call) = self.calls.iter().position(shared) {
             return Err(format!("request {}: its endpoint is that of a WebSocket", call + 1));
@@ -249,12 +253,13 @@ impl Plan {
                         round trips"
                 .into());
         }
-        if self.http != HttpVersion::Http11 {
-            return Err("steps of a WebSocket (`open`) are carried by HTTP/1.1 alone; leave out \
-                        `http` (--http)"
+        if !matches!(self.http, HttpVersion::Http11 | HttpVersion::Http2Only) {
+            return Err("steps of a WebSocket (`open`) are carried by HTTP/1.1, or by HTTP/2 \
+                        alone; use `http = \"2-only\"` (--http 2-only, --h2c), or leave out `http`"
                 .into());
         }
-        if self.pipeline != 1 || self.requests_per_connection.is_some() {
+        let pipelines = self.pipeline != 1 && !self.http.is_http2();
+        if pipelines || self.requests_per_connection.is_some() {
             return Err("a WebSocket carries one step after the other, and as many as there are; \
                         leave out `pipeline` and `requests-per-connection`"
                 .into());

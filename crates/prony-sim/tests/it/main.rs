@@ -37,6 +37,7 @@ mod serve;
 mod sessions;
 mod signed;
 mod sockets;
+mod sockets_http2;
 mod streams;
 mod templates;
 mod theory;

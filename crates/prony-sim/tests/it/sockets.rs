@@ -25,39 +25,39 @@ use crate::plans::{Seed, assert_invariants, closed, get, ms, open};
 use crate::websocket::echo;
 
 /// A step, the pause after it, and its data.
-struct Made {
+pub(crate) struct Made {
     name: &'static str,
     step: Option<SocketStep>,
     data: &'static str,
     think: Span,
 }
 
-fn made(name: &'static str, step: SocketStep, data: &'static str, think: u64) -> Made {
+pub(crate) fn made(name: &'static str, step: SocketStep, data: &'static str, think: u64) -> Made {
     Made { name, step: Some(step), data, think: ms(think) }
 }
 
-fn http(name: &'static str, think: u64) -> Made {
+pub(crate) fn http(name: &'static str, think: u64) -> Made {
     Made { name, step: None, data: "", think: ms(think) }
 }
 
-fn opens() -> SocketStep {
+pub(crate) fn opens() -> SocketStep {
     SocketStep::Open { subprotocols: Vec::new() }
 }
 
-fn wait(content: Content, within: Option<u64>) -> Wait {
+pub(crate) fn wait(content: Content, within: Option<u64>) -> Wait {
     Wait { message: Awaited { content, equals: None }, within: within.map(ms) }
 }
 
-fn text(text: &str) -> Content {
+pub(crate) fn text(text: &str) -> Content {
     Content::Text(text.into())
 }
 
-fn sends(wait: Option<Wait>) -> SocketStep {
+pub(crate) fn sends(wait: Option<Wait>) -> SocketStep {
     SocketStep::Send { binary: false, wait }
 }
 
 /// A plan with one kind of session, which makes these steps.
-fn unchecked(plan: Plan, steps: &[Made]) -> Plan {
+pub(crate) fn unchecked(plan: Plan, steps: &[Made]) -> Plan {
     let calls = steps.iter().enumerate().map(|(i, made)| {
         let status = made.step.as_ref().map_or(200, SocketStep::usual_status);
         CallSpec {
@@ -96,12 +96,12 @@ fn plan(plan: Plan, steps: &[Made]) -> Plan {
 }
 
 /// Sessions at 10 per second.
-fn at_10(count: u64) -> Plan {
+pub(crate) fn at_10(count: u64) -> Plan {
     let stop = Stop { sessions: Some(count), ..Stop::default() };
     Plan { stop, ..open(10.0, Arrivals::Fixed, 1) }
 }
 
-fn sessions(count: u64, steps: &[Made]) -> Plan {
+pub(crate) fn sessions(count: u64, steps: &[Made]) -> Plan {
     plan(at_10(count), steps)
 }
 
@@ -110,7 +110,7 @@ fn link() -> Link {
     Link::with_latency(Span::from_micros(500))
 }
 
-fn run(plan: &Plan, behavior: ServerBehavior) -> (Tally, Served) {
+pub(crate) fn run(plan: &Plan, behavior: ServerBehavior) -> (Tally, Served) {
     let mut serve = Serve::new(behavior, 5);
     let outcome = load(plan, 1, &Setup::new(link(), 5), &mut [&mut serve]);
     assert_invariants(&outcome, "sockets");
@@ -119,7 +119,7 @@ fn run(plan: &Plan, behavior: ServerBehavior) -> (Tally, Served) {
 }
 
 /// The names with the number of successes, and with the response time, which is the same for all.
-fn times<'a>(plan: &'a Plan, tally: &Tally) -> Vec<(&'a str, u64, Span)> {
+pub(crate) fn times<'a>(plan: &'a Plan, tally: &Tally) -> Vec<(&'a str, u64, Span)> {
     let one = |(name, t): (&'a String, &NameTally)| {
         let (min, max) = (t.response.min(), t.response.max());
         assert_eq!(min, max, "{name}");
@@ -170,7 +170,7 @@ fn times_of_steps_are_those_of_arithmetic() {
 }
 
 /// The same plan, in which these steps are made on sockets with these names.
-fn named(plan: Plan, names: &[(usize, &'static str)]) -> Plan {
+pub(crate) fn named(plan: Plan, names: &[(usize, &'static str)]) -> Plan {
     let mut endpoints = plan.endpoints.clone();
     let mut known: Vec<&str> = Vec::new();
     let mut calls = plan.calls.to_vec();
@@ -411,7 +411,7 @@ fn nonsense_is_reported_as_it_is() {
     }
 }
 
-fn random(rng: &mut Rng, seed: u64) -> Plan {
+pub(crate) fn random(rng: &mut Rng, seed: u64) -> Plan {
     let within = rng.chance(0.5).then(|| rng.between(1, 20));
     let think = |rng: &mut Rng| if rng.chance(0.5) { 0 } else { rng.between(1, 10) };
     let steps = [
@@ -440,9 +440,13 @@ fn random(rng: &mut Rng, seed: u64) -> Plan {
     plan
 }
 
-fn run_random(seed: u64, setup: impl FnOnce(&mut Rng) -> Setup) -> (Outcome, Served) {
+pub(crate) fn run_random(
+    seed: u64,
+    change: impl FnOnce(Plan) -> Plan,
+    setup: impl FnOnce(&mut Rng) -> Setup,
+) -> (Outcome, Served) {
     let mut rng = Rng::new(seed, 170);
-    let plan = random(&mut rng, seed);
+    let plan = change(random(&mut rng, seed));
     let setup = setup(&mut rng);
     let mut serve = Serve::new(echo(Latency::Exponential(ms(1))), seed);
     let shares = rng.between(1, u64::from(plan.shards_max().min(3))) as u32;
@@ -455,10 +459,14 @@ fn run_random(seed: u64, setup: impl FnOnce(&mut Rng) -> Setup) -> (Outcome, Ser
 /// However bytes are split: every step ends, and both sides count the same.
 #[test]
 fn every_step_ends_over_links_that_split_everything() {
+    assert_every_step_ends(|plan| plan);
+}
+
+pub(crate) fn assert_every_step_ends(change: fn(Plan) -> Plan) {
     let (mut asked, mut late) = (0, 0);
     for seed in 0..80 {
         let _case = Seed(seed);
-        let (outcome, served) = run_random(seed, |rng| {
+        let (outcome, served) = run_random(seed, change, |rng| {
             let mut setup = Setup::new(Link::rough(rng), seed);
             setup.link.window = setup.link.window.map(|w| w.max(4_096));
             setup.link.rate = None;
@@ -480,10 +488,14 @@ fn every_step_ends_over_links_that_split_everything() {
 /// Links that break: what is counted stays consistent.
 #[test]
 fn broken_links_break_no_invariant() {
+    assert_broken_links_break_nothing(|plan| plan);
+}
+
+pub(crate) fn assert_broken_links_break_nothing(change: fn(Plan) -> Plan) {
     let (mut failed, mut without) = (0, 0);
     for seed in 0..150 {
         let _case = Seed(seed);
-        let (outcome, _) = run_random(seed, |rng| random_setup(rng, seed));
+        let (outcome, _) = run_random(seed, change, |rng| random_setup(rng, seed));
         let t = outcome.main();
         (failed, without) = (failed + t.failed, without + t.fault(Fault::NoSocket));
     }

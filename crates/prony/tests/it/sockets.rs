@@ -83,6 +83,34 @@ fn sessions_talk_with_the_target_server() {
     }
 }
 
+/// The same over HTTP/2: one connection for each session.
+#[test]
+fn sessions_talk_with_the_target_server_over_http2() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let certificates = Certificates::new();
+    let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
+    let secure = ["--tls", "--cert", &cert, "--key", &key];
+    for tls in [false, true] {
+        let more = if tls { &secure[..] } else { &[] };
+        let server = Serve::start(&[&["--ws", "echo", "--latency", "fixed:2ms"], more].concat());
+        let url = server.url("").replace("127.0.0.1", "localhost");
+        let table = format!("[tls]\ncacert = '{}'\n", certificates.path("ca.pem"));
+        let text = plan(&url, 40, "http = '2-only'\n") + if tls { &table } else { "" };
+        let report = run(folder.path(), &text, &[]);
+        report.check_sums();
+        assert_eq!(report.count("failed"), 0, "{:#}", report.0["measurement"]["errors"]);
+        let statuses = [101, 200, 204, 1000].map(|status| report.status(status));
+        assert_eq!(statuses, [40, 40 * 6, 40, 40]);
+        assert_eq!(report.count("connects"), 40);
+        let counters = server.stop();
+        let names = ["sockets", "violations", "socket_messages_received", "socket_messages_sent"];
+        assert_eq!(names.map(|name| served(&counters, name)), [40, 0, 120, 120]);
+        let names = ["h2_connections", "streams", "malformed", "cancelled"];
+        assert_eq!(names.map(|name| served(&counters, name)), [40, 120, 0, 0]);
+    }
+}
+
 /// A session with two sockets, on the target server and on one in Python, which has got what was
 /// sent to it.
 #[test]
@@ -159,9 +187,11 @@ fn files_of_sessions_have_steps() {
     write("'/', { open = '/chat' }, { send = 'a', wait-for = 'a' }");
     let report = run("http://127.0.0.1:1", &["--json"]).report();
     assert!(report.status(101) > 100 && report.count("failed") == 0);
-    let second = run("http://127.0.0.1:1", &["--h2c"]);
+    let report = run("http://127.0.0.1:1", &["--h2c", "--json"]).report();
+    assert!(report.status(101) > 100 && report.count("failed") == 0);
+    let second = run("https://127.0.0.1:1", &["--http2"]);
     assert_eq!(second.code, 2, "{}", second.stdout);
-    assert!(second.stderr.contains("are carried by HTTP/1.1 alone"), "{}", second.stderr);
+    assert!(second.stderr.contains("or by HTTP/2 alone"), "{}", second.stderr);
     write("{ open = '/chat' }, { close = 1000 }, { send = 'a' }");
     let refused = run("http://127.0.0.1:1", &[]);
     assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));

@@ -218,6 +218,38 @@ fn counters_agree_with_hypercorn() {
     assert_eq!(report.status(403), 40);
 }
 
+/// Steps of sessions on two streams of a connection: a message that is longer than the server's
+/// window on one, a close by the server on the other.
+#[test]
+fn sessions_make_steps_on_streams_to_hypercorn() {
+    let Some(python) = python("HYPERCORN") else { return };
+    let _alone = alone();
+    let server = Other::start(&python, &[], SERVER);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("plan.toml");
+    let text = format!(
+        "url = '{}'\nhttp = '2-only'\nusers = 3\nsessions = 12\n[[session]]\nrequest = [
+  {{ open = '/leave', subprotocols = 'chat', socket = 'a' }},
+  {{ open = '/', subprotocols = 'chat', socket = 'b' }},
+  {{ send = 'hello', wait-for = 'hello', socket = 'a', repeat = 3 }},
+  {{ send = '{}', wait-for = 'xxx', socket = 'b', within = '20s' }},
+  {{ wait-for = 'never', socket = 'a', expect = 4001 }},
+  {{ send = 'still', wait-for = 'still', socket = 'b', within = '20s' }},
+  {{ close = 1000, socket = 'b' }},
+]\n",
+        server.url(""),
+        "x".repeat(100_000)
+    );
+    std::fs::write(&file, text).expect("a file");
+    let report = prony(&["run", file.to_str().expect("UTF-8"), "--json"]).report();
+    assert_eq!(report.count("failed"), 0, "{:#}", report.0["measurement"]["errors"]);
+    let statuses = [101, 200, 1000, 4001].map(|status| report.status(status));
+    assert_eq!((statuses, report.count("connects")), ([24, 60, 12, 12], 12));
+    let logged = |text: &str| lines(&server, "served", text);
+    wait_until("the server's log", || logged("close 1000") >= 12);
+    assert_eq!([logged("message text 100000"), logged("message text 5")], [12, 48]);
+}
+
 /// A client that is built on `h2` and `wsproto` is answered by `prony serve`: messages over windows
 /// and in fragments, pings, a close by each side, and what is refused.
 #[test]

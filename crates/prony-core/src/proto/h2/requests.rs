@@ -11,7 +11,7 @@ use super::grpc::Kind;
 use crate::grpc::Gzip;
 use crate::http2::hpack::{Encoder, Indexing, encode_static};
 use crate::http2::{TABLE_SIZE, frame};
-use crate::plan::{CallSpec, Cookies, Plan, Shared};
+use crate::plan::{CallSpec, Cookies, Plan, Shared, SocketStep};
 use crate::script::{Filled, Moved};
 use crate::units::Span;
 
@@ -357,7 +357,7 @@ impl Requests {
             field(b":authority", authority),
             field(b":path", Value::Path),
         ];
-        if self.opens_sockets {
+        if self.opens_sockets || spec.socket.as_deref().is_some_and(SocketStep::opens) {
             fields.push(field(b":protocol", fixed(b"websocket")));
         }
         if !spec.bare && !has(spec, "user-agent") {

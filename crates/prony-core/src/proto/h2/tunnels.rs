@@ -44,17 +44,20 @@ impl H2 {
 }
 
 impl Conn {
-    /// Whether the peer opens tunnels; `None`: it has sent no settings.
-    pub(in crate::proto) fn opens_tunnels(&self) -> Option<bool> {
-        self.has_settings.then_some(self.peer.connect)
-    }
-
-    /// The peer has violated the protocol of tunnels: the connection fails.
+    /// The peer has sent settings, which must allow tunnels from the first on. `is_allowed`:
+    /// whether they have, before and now.
     ///
     /// # Errors
-    /// Always.
-    pub(in crate::proto) fn violates(&mut self) -> Result<(), Fault> {
-        self.fails(Code::PROTOCOL_ERROR)
+    /// It does not allow them, or takes its permission back.
+    pub(in crate::proto) fn check_tunnels(&mut self, is_allowed: &mut bool) -> Result<(), Fault> {
+        match (*is_allowed, self.has_settings.then_some(self.peer.connect)) {
+            (false, Some(true)) => *is_allowed = true,
+            (false, Some(false)) => return Err(Fault::NoExtendedConnect),
+            // It may not take this back (RFC 8441, 3).
+            (true, Some(false)) => return self.fails(Code::PROTOCOL_ERROR),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Whether the connection fails.

@@ -26,7 +26,7 @@ use handshake::Watch;
 use over_h2::OverH2;
 use pings::Pings;
 use socket::{Socket, Step};
-pub use steps::Steps;
+pub use steps::{Steps, StepsHttp};
 use talk::{Talk, handshakes};
 
 /// The carrier of one worker, over HTTP/1.1.

@@ -194,6 +194,24 @@ fn a_session_holds_several_websockets() {
     }
 }
 
+/// Over HTTP/2, they are streams next to requests.
+#[test]
+fn sockets_over_http2_share_their_endpoint() {
+    let steps = "\"/\", { open = \"/a\", socket = \"a\" }, { open = \"/b\", socket = \"b\" }, \
+                 { send = \"x\", socket = \"a\" }, { close = 1000, socket = \"b\" }";
+    let planned = plan(&session("http = \"2-only\"\n", steps));
+    assert_eq!(planned.endpoints.len(), 1);
+    let written = explain(&planned, &[]);
+    assert_eq!(plan(&written), planned, "{written}");
+    let twice = steps.replace("\"b\"", "\"a\"");
+    refuse(
+        &[&session("http = \"2-only\"\n", &twice)],
+        expect![[r#"
+        p:1:1: this plan cannot be run: session 1: burst 3: the WebSocket 'a' of the session is open; `close` it before the next `open`
+    "#]],
+    );
+}
+
 #[test]
 fn refuses_websockets_that_are_not_named_or_not_open() {
     let (a, b) = ("{ open = \"/\", socket = \"a\" }", "{ open = \"/\", socket = \"b\" }");
@@ -234,7 +252,7 @@ fn refuses_plans_that_cannot_have_such_steps() {
         session("", "{ open = \"http://h/\" }"),
         session("", "{ open = \"/\", headers = { Upgrade = \"x\" } }"),
         session("", &format!("{open}, {{ url = \"ws://h/\" }}")),
-        session("http = \"2-only\"\n", open),
+        session("http = \"2\"\n", open).replace("http://", "https://"),
         session("retries = 1\n", open),
         session("pipeline = 2\n", open),
         format!("{}[websocket]\nbinary = true\n", session("", open)),
@@ -250,7 +268,7 @@ fn refuses_plans_that_cannot_have_such_steps() {
             p:5:21: `open`: write a path, or a URL with ws:// or wss://
             p:1:1: this plan cannot be run: request 1: the header Upgrade is a part of the handshake of WebSocket, which prony writes; leave it out (subprotocols: --subprotocol)
             p:1:1: beside steps on a WebSocket (`open`), requests are those of HTTP; write http:// in their URLs (an `open` can have a URL with ws://)
-            p:1:1: this plan cannot be run: steps of a WebSocket (`open`) are carried by HTTP/1.1 alone; leave out `http` (--http)
+            p:1:1: this plan cannot be run: steps of a WebSocket (`open`) are carried by HTTP/1.1, or by HTTP/2 alone; use `http = "2-only"` (--http 2-only, --h2c), or leave out `http`
             p:1:1: this plan cannot be run: `retries` cannot be combined with steps of a WebSocket; use `retry`
             p:1:1: this plan cannot be run: a WebSocket carries one step after the other, and as many as there are; leave out `pipeline` and `requests-per-connection`
             p:6:1: [websocket] is about requests that are whole connections; this plan has steps on a WebSocket (`open`): omit it

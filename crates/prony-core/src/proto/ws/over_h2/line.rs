@@ -40,7 +40,7 @@ pub(super) struct Line {
 
 /// How this side of a stream ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Finish {
+pub(in crate::proto::ws) enum Finish {
     /// Not yet.
     #[default]
     Open,

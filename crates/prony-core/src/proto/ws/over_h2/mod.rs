@@ -18,13 +18,14 @@ use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Reply, Sink, Stre
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId, Span};
 use crate::websocket::CloseCode;
-use line::{Finish, Line, Lines};
+pub(super) use line::Finish;
+use line::{Line, Lines};
 use watch::{Found, Watch};
 
 /// How long a stream waits for its peer to end it after its exchange has ended. Then it is reset.
-const LINGER: Span = Span::from_secs(1);
+pub(super) const LINGER: Span = Span::from_secs(1);
 /// The most bytes of a close frame that prony sends.
-const CLOSE_MAX: usize = 8;
+pub(super) const CLOSE_MAX: usize = 8;
 
 /// The part of a carrier that is for connections with HTTP/2.
 #[derive(Debug)]
@@ -58,18 +59,6 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// The peer has sent settings, which must allow extended CONNECT from the first on.
-    fn check_allowed(&mut self) -> Result<(), Fault> {
-        match (self.is_allowed, self.h2.opens_tunnels()) {
-            (false, Some(true)) => self.is_allowed = true,
-            (false, Some(false)) => return Err(Fault::NoExtendedConnect),
-            // It may not take this back (RFC 8441, 3).
-            (true, Some(false)) => return self.h2.violates(),
-            _ => {}
-        }
-        Ok(())
-    }
-
     /// Let a stream send in turn.
     fn queue(&mut self, stream: u32) {
         let Some(line) = self.lines.get_mut(stream) else { return };
@@ -180,7 +169,7 @@ impl OverH2 {
         let used = self.h2.receive(&mut conn.h2, data, now, &mut watch)?;
         let (found, reply) = (watch.found, watch.reply);
         if kind == kind::SETTINGS {
-            conn.check_allowed()?;
+            conn.h2.check_tunnels(&mut conn.is_allowed)?;
         }
         if kind == kind::GOAWAY {
             self.forget_refused(conn);

@@ -55,21 +55,30 @@ impl StepCall {
 
 /// The plan with the headers of handshakes in the requests that open sockets.
 pub(super) fn with_handshakes(plan: &Plan) -> Plan {
+    with(plan, "GET", &[("Upgrade", "websocket"), ("Connection", "Upgrade")])
+}
+
+/// The same for HTTP/2.
+pub(super) fn with_connects(plan: &Plan) -> Plan {
+    with(plan, "CONNECT", &[])
+}
+
+fn with(plan: &Plan, method: &'static str, fixed: &[(&str, &str)]) -> Plan {
     let mut all = plan.clone();
     let calls = plan.calls.iter().map(|call| {
         let Some(socket) = call.socket.as_deref() else { return call.clone() };
-        let mut own = Vec::new();
+        let (mut own, mut by) = (Vec::new(), call.method.clone());
         if let SocketStep::Open { subprotocols } = socket {
             let mut add = |name: &str, value: &str| own.push((name.to_owned(), value.to_owned()));
-            add("Upgrade", "websocket");
-            add("Connection", "Upgrade");
+            fixed.iter().for_each(|(name, value)| add(name, value));
             add("Sec-WebSocket-Version", "13");
             if !subprotocols.is_empty() {
                 add("Sec-WebSocket-Protocol", &subprotocols.join(", "));
             }
+            by = method.into();
         }
         let headers: Vec<_> = call.headers.iter().cloned().chain(own).collect();
-        CallSpec { headers: headers.into(), body: Vec::new(), ..call.clone() }
+        CallSpec { method: by, headers: headers.into(), body: Vec::new(), ..call.clone() }
     });
     all.calls = calls.collect::<Vec<_>>().into();
     all

@@ -1,10 +1,12 @@
-//! Steps of a session on a WebSocket that stays open between them, next to requests of HTTP/1.1.
+//! Steps of a session on a WebSocket that stays open between them, next to requests of HTTP/1.1
+//! (in `over_h2`: on streams of HTTP/2, next to other streams).
 //!
 //! An exchange is a step: a handshake, a message that is sent, a message that is awaited, a close.
 //! The first exchange of a connection decides what it is: a connection of HTTP, or a socket.
 
 mod calls;
 mod inbox;
+mod over_h2;
 mod socket;
 #[cfg(test)]
 mod tests;
@@ -12,14 +14,16 @@ mod tests;
 use super::handshake::Watch;
 use crate::fault::Fault;
 use crate::messages::Numbering;
-use crate::plan::{Plan, SocketStep};
+use crate::plan::Plan;
 use crate::proto::h1::{self, H1};
+use crate::proto::http::Negotiated;
 use crate::proto::{Call, Cancelled, Carrier, Out, Reply, Sink};
 use crate::rng::{self, Stream};
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId};
 use crate::websocket::{Frame, Opcode, key_of};
 use calls::{StepCall, What, with_handshakes};
+use over_h2::StepsOverH2;
 use socket::{Current, Needs, Socket, State};
 
 /// The carrier of one worker.
@@ -30,6 +34,20 @@ pub struct Steps {
     calls: Vec<Option<StepCall>>,
     seed: u64,
     numbers: Numbering,
+}
+
+/// The carrier of plans with HTTP/2. As both versions divide a session's connections differently,
+/// no connection falls back to HTTP/1.1.
+pub type StepsHttp = Negotiated<Steps, StepsOverH2>;
+
+impl StepsHttp {
+    /// The carrier for a plan's calls.
+    ///
+    /// # Panics
+    /// When the plan is not valid.
+    pub fn new(plan: &Plan) -> Self {
+        Self::of(plan, Steps::new, StepsOverH2::new)
+    }
 }
 
 /// The state of one connection.
@@ -90,42 +108,12 @@ impl Steps {
             unreachable!("sockets have endpoints of their own");
         };
         let own = call.filled.and_then(Filled::body);
-        let data = own.unwrap_or(&step.data);
-        let is_text = || own.is_none_or(|own| std::str::from_utf8(own).is_ok());
-        match (&step.what, socket.state) {
-            (_, State::Ended(code)) => Needs::Closed(code),
-            (What::Open(_), _) | (_, State::Handshake | State::Closing(_) | State::Over) => {
-                Needs::Failed(Fault::NoSocket)
-            }
-            (What::Wait, State::Open) => Needs::Message,
-            (What::Send { binary }, State::Open) => {
-                if !binary && !is_text() {
-                    return Needs::Failed(Fault::UnfitValue);
-                }
-                out.begin(id);
-                let opcode = if *binary { Opcode::Binary } else { Opcode::Text };
-                let mask = socket.mask(self.seed);
-                Frame { opcode, is_final: true, mask }.write(data, out.bytes());
-                if step.matcher.is_none() {
-                    return Needs::Send;
-                }
-                // They cannot be the answer.
-                socket.inbox.clear();
-                Needs::SendAndMessage
-            }
-            (What::Close(code), State::Open) => {
-                if data.len() > SocketStep::REASON_MAX || !is_text() {
-                    return Needs::Failed(Fault::UnfitValue);
-                }
-                out.begin(id);
-                let mut payload = code.0.to_be_bytes().to_vec();
-                payload.extend_from_slice(data);
-                let mask = socket.mask(self.seed);
-                Frame { opcode: Opcode::Close, is_final: true, mask }.write(&payload, out.bytes());
-                socket.state = State::Closing(*code);
-                Needs::Close
-            }
+        let needs = socket.needs(step, own);
+        if needs.writes() {
+            out.begin(id);
+            socket.write_step(step, own, self.seed, out.bytes());
         }
+        needs
     }
 
     /// Read the reply to the handshake. Returns how many bytes were used.
@@ -272,12 +260,8 @@ impl Carrier for Steps {
     }
 
     fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
-        if let Kind::Socket(socket) = &mut conn.0
-            && let Some(current) = &mut socket.current
-            && current.until.is_some_and(|until| until <= now)
-        {
-            current.until = None;
-            current.needs = Needs::Failed(Fault::WaitTimeout);
+        if let Kind::Socket(socket) = &mut conn.0 {
+            socket.time_out(now);
         }
         Ok(())
     }

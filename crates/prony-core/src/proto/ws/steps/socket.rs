@@ -1,6 +1,6 @@
 //! A socket between its handshake and its close, and the step that is made on it.
 
-use super::calls::StepCall;
+use super::calls::{StepCall, What};
 use super::inbox::Inbox;
 use crate::fault::Fault;
 use crate::plan::SocketStep;
@@ -78,6 +78,18 @@ pub(super) struct Socket {
     message: Vec<u8>,
     pub(super) inbox: Inbox,
     pub(super) current: Option<Current>,
+    /// Whether its connection carries more than the socket, so that a close is not that of the
+    /// connection.
+    pub(super) is_stream: bool,
+    /// If it is a stream: the code with which the peer has closed it while no step was made.
+    pub(super) closed_between: Option<CloseCode>,
+}
+
+impl Needs {
+    /// Whether the step has a frame to send.
+    pub(super) fn writes(self) -> bool {
+        matches!(self, Self::Send | Self::SendAndMessage | Self::Close)
+    }
 }
 
 impl Socket {
@@ -96,6 +108,70 @@ impl Socket {
             message: Vec::new(),
             inbox: Inbox::default(),
             current: None,
+            is_stream: false,
+            closed_between: None,
+        }
+    }
+
+    /// What a step needs to end that is about to be made. `own`: the data in place of that of its
+    /// call.
+    pub(super) fn needs(&self, step: &StepCall, own: Option<&[u8]>) -> Needs {
+        let is_text = || own.is_none_or(|own| std::str::from_utf8(own).is_ok());
+        match (&step.what, self.state) {
+            (_, State::Ended(code)) => Needs::Closed(code),
+            (What::Open(_), _) | (_, State::Handshake | State::Closing(_) | State::Over) => {
+                Needs::Failed(Fault::NoSocket)
+            }
+            (What::Wait, State::Open) => Needs::Message,
+            (What::Send { binary: false }, State::Open) if !is_text() => {
+                Needs::Failed(Fault::UnfitValue)
+            }
+            (What::Send { .. }, State::Open) if step.matcher.is_none() => Needs::Send,
+            (What::Send { .. }, State::Open) => Needs::SendAndMessage,
+            (What::Close(_), State::Open) => {
+                let length = own.map_or(step.data.len(), <[u8]>::len);
+                match length > SocketStep::REASON_MAX || !is_text() {
+                    true => Needs::Failed(Fault::UnfitValue),
+                    false => Needs::Close,
+                }
+            }
+        }
+    }
+
+    /// Append the frame of a step that has one.
+    pub(super) fn write_step(
+        &mut self,
+        step: &StepCall,
+        own: Option<&[u8]>,
+        seed: u64,
+        out: &mut Vec<u8>,
+    ) {
+        let (data, mask) = (own.unwrap_or(&step.data), self.mask(seed));
+        match &step.what {
+            What::Send { binary } => {
+                let opcode = if *binary { Opcode::Binary } else { Opcode::Text };
+                Frame { opcode, is_final: true, mask }.write(data, out);
+                if step.matcher.is_some() {
+                    // They cannot be the answer.
+                    self.inbox.clear();
+                }
+            }
+            What::Close(code) => {
+                let payload = [&code.0.to_be_bytes()[..], data].concat();
+                Frame { opcode: Opcode::Close, is_final: true, mask }.write(&payload, out);
+                self.state = State::Closing(*code);
+            }
+            What::Open(_) | What::Wait => {}
+        }
+    }
+
+    /// The wait of its step ends, if its time has passed.
+    pub(super) fn time_out(&mut self, now: Nanos) {
+        if let Some(current) = &mut self.current
+            && current.until.is_some_and(|until| until <= now)
+        {
+            current.until = None;
+            current.needs = Needs::Failed(Fault::WaitTimeout);
         }
     }
 
@@ -161,10 +237,13 @@ impl Socket {
             }
         };
         match self.current.take() {
-            Some(current) if sink.was_sent(current.id) => sink.done(current.id, &closed(code)),
+            Some(current) if sink.was_sent(current.id) => {
+                sink.done(current.id, &closed(code, self.is_stream));
+            }
             Some(current) => {
                 self.current = Some(Current { needs: Needs::Closed(code), ..current });
             }
+            None if self.is_stream => self.closed_between = Some(code),
             None => {
                 sink.closed(code.0);
                 sink.draining();
@@ -187,7 +266,7 @@ impl Socket {
             Needs::Failed(fault) => sink.failed(id, fault),
             Needs::Closed(code) => {
                 sink.sent(id);
-                sink.done(id, &closed(code));
+                sink.done(id, &closed(code, self.is_stream));
             }
             Needs::Send | Needs::SendAndMessage if !sink.was_sent(id) => return false,
             Needs::Send => sink.done(id, &reply(0)),
@@ -278,7 +357,8 @@ fn reply(length: usize) -> Reply {
     }
 }
 
-/// The reply of a step that ends with the close of the socket.
-fn closed(code: CloseCode) -> Reply {
-    Reply { status: code.0, keeps_open: false, ..reply(0) }
+/// The reply of a step that ends with the close of the socket. `keeps_open`: its connection carries
+/// more than the socket.
+pub(super) fn closed(code: CloseCode, keeps_open: bool) -> Reply {
+    Reply { status: code.0, keeps_open, ..reply(0) }
 }
