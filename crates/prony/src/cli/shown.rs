@@ -119,13 +119,23 @@ fn found(command: &Command, matches: &ArgMatches) -> Vec<(usize, Vec<String>, bo
 fn shown_value(id: &str, value: &str) -> String {
     let names_file = value.starts_with('@');
     match id {
-        "user" => HIDDEN.to_owned(),
+        "user" | "proxy_user" => HIDDEN.to_owned(),
         "header" | "body" if names_file => value.to_owned(),
         "header" => header(value),
         "body" => HIDDEN.to_owned(),
+        "form" => part(value),
         "urls" => shown_url(value),
         _ if value.contains("://") => shown_url(value),
         _ => value.to_owned(),
+    }
+}
+
+/// A part of a form: the name of its file, but not its text.
+fn part(value: &str) -> String {
+    match value.split_once('=') {
+        Some((_, content)) if content.starts_with(['@', '<']) => value.to_owned(),
+        Some((name, _)) => format!("{name}={HIDDEN}"),
+        None => HIDDEN.to_owned(),
     }
 }
 
@@ -168,6 +178,9 @@ mod tests {
             ("prony|-H|@f|-b|@g|http://h/", "prony|-H|@f|-b|@g|http://h/"),
             ("prony|-b|pw|--tui|http://h/", "prony|-b|(hidden)|--tui|http://h/"),
             ("prony|-b|-pw|http://h/", "prony|-b|(hidden)|http://h/"),
+            ("prony|-Ume:pw|-xp:1|http://h/", "prony|-U|(hidden)|-x|p:1|http://h/"),
+            ("prony|-F|a=pw|http://h/", "prony|-F|a=(hidden)|http://h/"),
+            ("prony|-F|a=@f|-F|b=<f|http://h/", "prony|-F|a=@f|-F|b=<f|http://h/"),
             (
                 "prony|h|me:pw@h|http://h/?a=pw&b",
                 "prony|h|(hidden)@h|http://h/?a=(hidden)&(hidden)",
