@@ -451,6 +451,7 @@ mod tests {
             "json '' != null",
             "length < 10k",
             "body matches 'ok'",
+            "body matches '\\b(?i)zo\\w\\b'",
             "body not contains error",
             "time < 200ms",
             "logged in: body contains 'Welcome: you'",

@@ -107,6 +107,9 @@ mod tests {
         assert!(matches(regex("^id=([0-9]+)"), Some("12"), "id=12;"));
         assert!(!matches(regex("^id=([0-9]+)"), Some("1"), "id=12;"));
         assert!(matches(regex("^id="), None, "id="));
+        assert!(
+            matches(regex("\\bid\\b"), None, "an id") && !matches(regex("\\bid\\b"), None, "ids")
+        );
     }
 
     #[test]

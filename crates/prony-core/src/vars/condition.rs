@@ -387,6 +387,8 @@ mod tests {
             ("{{a}} matches '^h.*o$'", true),
             ("{{a}} matches l+", true),
             ("{{a}} matches ^l", false),
+            ("{{a}} matches '(?i)\\bHELL\\w\\b'", true),
+            ("{{a}} matches \\bell", false),
             ("x{{a}}y == xhelloy", true),
             ("{{a}}=='hello'", true),
             ("\"{{a}}\" == 'hello'", true),

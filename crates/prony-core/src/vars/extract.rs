@@ -185,11 +185,25 @@ pub(crate) fn expression(text: &str) -> Result<Regex, ExtractError> {
     let config = Regex::config().utf8_empty(false);
     let syntax = syntax::Config::new().utf8(false);
     Regex::builder().configure(config).syntax(syntax).build(text).map_err(|error| {
-        // A syntax error has several lines, which show the expression; the last one has the reason.
-        let text = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
-        let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
-        ExtractError::Regex(last.trim().trim_start_matches("error: ").to_owned())
+        ExtractError::Regex(match error.size_limit() {
+            Some(limit) => format!("it is too large; a compiled one has at most {limit} bytes"),
+            None => reason(&error),
+        })
     })
+}
+
+/// The reason why an expression cannot be compiled, on one line.
+fn reason(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => reason(cause),
+        None => {
+            // A syntax error has several lines, which show the expression; the last one has the
+            // reason.
+            let text = error.to_string();
+            let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+            last.trim().trim_start_matches("error: ").to_owned()
+        }
+    }
 }
 
 fn first_group<'a>(regex: &Regex, text: &'a [u8]) -> Option<&'a [u8]> {
@@ -243,6 +257,9 @@ mod tests {
             ("(?i)NAME=(?:csrf) VALUE='(b.)'", Some("b2")),
             ("nothing", None),
             ("(x)?<input", None),
+            ("\\bcsrf\\b.*?\\b(\\w\\d)\\b", Some("a1")),
+            ("put\\b", Some("put")),
+            ("\\bput", None),
         ] {
             assert_eq!(found(Place::Regex(regex.into()), page).as_deref(), value, "{regex}");
         }
@@ -254,6 +271,24 @@ mod tests {
         ] {
             let got = found(Place::Between(left.into(), right.into()), page);
             assert_eq!(got.as_deref(), value, "{left}..{right}");
+        }
+    }
+
+    /// Words have letters of any alphabet. Bytes that are not UTF-8 are in no word.
+    #[test]
+    fn expressions_know_unicode() {
+        let page = "<b>Zo\u{eb} \u{c9}T\u{c9}</b>".as_bytes();
+        for (regex, value) in [
+            ("\\bZo\\w\\b", Some("Zo\u{eb}")),
+            ("\\bZo\\b", None),
+            ("(?i)\\b\u{e9}t\u{e9}\\b", Some("\u{c9}T\u{c9}")),
+            ("(?i-u:zo\\b)", Some("Zo")),
+        ] {
+            assert_eq!(found(Place::Regex(regex.into()), page).as_deref(), value, "{regex}");
+        }
+        let latin1 = b"caf\xe9 \xffx";
+        for (regex, value) in [("\\bcaf\\b", Some("caf")), ("\\bx\\b", Some("x"))] {
+            assert_eq!(found(Place::Regex(regex.into()), latin1).as_deref(), value, "{regex}");
         }
     }
 
@@ -278,6 +313,11 @@ mod tests {
     fn rejects_invalid_extracts_with_one_line() {
         for (place, what) in [
             (Place::Regex("a(b".into()), "invalid regular expression: unclosed group"),
+            (
+                Place::Regex("(\\w{100}){1000}".into()),
+                "invalid regular expression: it is too large; a compiled one has at most 10485760 \
+                 bytes",
+            ),
             (
                 Place::Json("a/b".into()),
                 "'a/b' is not a JSON pointer: write '/' before each key or index, as in '/items/0/id'",
