@@ -1,11 +1,10 @@
 //! The recording as an HTTP archive, and what is to be said about it.
 
-use std::io::Read;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::read::{GzDecoder, ZlibDecoder};
+use prony_core::script::{Coding, Undecoded};
 use prony_import::archive::{
     Archive, Content, Creator, Entry, Log, Pair, Post, Reply as Answer, Sent, Timings,
 };
@@ -13,7 +12,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::head::{self, Header};
-use crate::log::{Body, Ended, Exchange, REPLY_LIMIT, Reply};
+use crate::log::{Ended, Exchange, REPLY_LIMIT, Reply};
 use crate::sessions::{By, sessions};
 
 /// Whose exchanges they are.
@@ -240,25 +239,21 @@ fn plain(reply: &Reply) -> Text {
     if reply.limit() == 0 || !reply.body.is_whole() {
         return Text::None;
     }
-    let Body { bytes, .. } = &reply.body;
-    let codings = head::all(&reply.head.headers, "content-encoding").flat_map(|v| v.split(','));
-    let codings: Vec<String> = codings.map(|c| c.trim().to_ascii_lowercase()).collect();
-    let codings: Vec<&str> = codings.iter().map(String::as_str).collect();
-    match codings.as_slice() {
-        [] | [""] | ["identity"] => Text::Is(bytes.clone()),
-        ["gzip" | "x-gzip"] => decoded(GzDecoder::new(bytes.as_slice())),
-        ["deflate"] => decoded(ZlibDecoder::new(bytes.as_slice())),
-        _ => Text::Unknown,
+    let mut codings = Vec::new();
+    for value in head::all(&reply.head.headers, "content-encoding") {
+        Coding::parse(value.as_bytes(), &mut codings);
     }
-}
-
-fn decoded(from: impl Read) -> Text {
-    let mut out = Vec::new();
-    match from.take(REPLY_LIMIT as u64 + 1).read_to_end(&mut out) {
-        Ok(_) if out.len() <= REPLY_LIMIT => Text::Is(out),
-        Ok(_) => Text::None,
-        Err(_) => Text::Unknown,
+    let mut text = reply.body.bytes.clone();
+    // The last one was applied last.
+    for coding in codings.into_iter().rev() {
+        let mut out = Vec::new();
+        match coding.decode(&text, REPLY_LIMIT, &mut out) {
+            Ok(()) => text = out,
+            Err(Undecoded::TooLong) => return Text::None,
+            Err(Undecoded::Unreadable) => return Text::Unknown,
+        }
     }
+    Text::Is(text)
 }
 
 #[cfg(test)]
@@ -270,9 +265,22 @@ mod tests {
     use flate2::write::{GzEncoder, ZlibEncoder};
 
     use super::*;
+    use crate::Body;
     use crate::head::{ReplyHead, RequestHead};
 
     const SITE: &str = "http://target:81";
+
+    /// "hello hello hello hello\n", by the reference encoder of Brotli (that of Node.js 20).
+    const BROTLI: &[u8] = &[
+        0x1b, 0x17, 0x00, 0xf8, 0x8d, 0x94, 0x6e, 0xde, 0x44, 0x55, 0x86, 0xd6, 0x0a, 0x20, 0x6c,
+        0x6f, 0x4a, 0x11, 0x79, 0xe2, 0x80, 0xae, 0x16,
+    ];
+
+    /// The same, by `zstd` 1.5.
+    const ZSTD: &[u8] = &[
+        0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x68, 0x6d, 0x00, 0x00, 0x38, 0x68, 0x65, 0x6c, 0x6c, 0x6f,
+        0x20, 0x0a, 0x01, 0x00, 0x99, 0x4b, 0x11, 0xa8, 0x7c, 0x2e, 0xa8,
+    ];
 
     fn headers(all: &[(&str, &str)]) -> Vec<Header> {
         all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -394,16 +402,25 @@ mod tests {
         gzip.write_all(b"some text").expect("memory");
         let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
         zlib.write_all(b"some text").expect("memory");
+        let (gzip, zlib) = (gzip.finish().expect("memory"), zlib.finish().expect("memory"));
+        let mut twice = ZlibEncoder::new(Vec::new(), Compression::fast());
+        twice.write_all(&gzip).expect("memory");
+        let twice = twice.finish().expect("memory");
         let long = vec![b'x'; REPLY_LIMIT + 1];
         let mut bomb = GzEncoder::new(Vec::new(), Compression::fast());
         bomb.write_all(&long).expect("memory");
         for (coding, bytes, text) in [
             ("identity", b"some text".to_vec(), Some("some text")),
-            ("GZIP", gzip.finish().expect("memory"), Some("some text")),
-            ("deflate", zlib.finish().expect("memory"), Some("some text")),
+            ("GZIP", gzip, Some("some text")),
+            ("deflate", zlib, Some("some text")),
             ("gzip", bomb.finish().expect("memory"), None),
             ("gzip", b"no gzip".to_vec(), None),
+            ("br", BROTLI.to_vec(), Some("hello hello hello hello\n")),
+            ("zstd", ZSTD.to_vec(), Some("hello hello hello hello\n")),
+            ("zstd, identity", ZSTD.to_vec(), Some("hello hello hello hello\n")),
+            ("gzip, deflate", twice, Some("some text")),
             ("br", b"x".to_vec(), None),
+            ("compress", b"x".to_vec(), None),
         ] {
             let entry = of(exchange(
                 &[("Content-Type", "text/html"), ("Content-Encoding", coding)],

@@ -92,7 +92,7 @@ impl Capture {
         }
         while let Some(coding) = self.codings.pop().filter(|_| !self.too_long) {
             let mut plain = Vec::new();
-            if !coding.decode(&self.body, BODY_LIMIT, &mut plain) {
+            if coding.decode(&self.body, BODY_LIMIT, &mut plain).is_err() {
                 self.too_long |= plain.len() > BODY_LIMIT;
                 self.is_malformed = true;
                 plain.clear();

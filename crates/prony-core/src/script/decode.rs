@@ -7,14 +7,26 @@ use ruzstd::decoding::StreamingDecoder;
 
 /// How a body is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
+pub enum Coding {
+    /// RFC 1952.
     Gzip,
     /// The format of zlib, whatever its name (RFC 9110, 8.4.1.2).
     Deflate,
+    /// RFC 7932.
     Brotli,
+    /// RFC 8878.
     Zstd,
     /// One that is not known.
     Unknown,
+}
+
+/// Why a body cannot be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undecoded {
+    /// It has more bytes than the limit.
+    TooLong,
+    /// It is damaged, or has another encoding.
+    Unreadable,
 }
 
 /// The largest window of zstd that is decoded, in bytes: RFC 9659 lets no server use a larger one.
@@ -23,7 +35,7 @@ const WINDOW_MAX: u64 = 8 << 20;
 impl Coding {
     /// The codings in the value of a header `Content-Encoding`, in the order in which they were
     /// applied, appended to a list.
-    pub(super) fn parse(value: &[u8], codings: &mut Vec<Self>) {
+    pub fn parse(value: &[u8], codings: &mut Vec<Self>) {
         for name in value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
             let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
             if name.is_empty() || is("identity") {
@@ -43,9 +55,11 @@ impl Coding {
         }
     }
 
-    /// Decode a body into `out`, which is empty, up to a limit in bytes. Returns whether it was
-    /// possible.
-    pub(super) fn decode(self, body: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
+    /// Decode a body into `out`, which is empty, up to a limit in bytes.
+    ///
+    /// # Errors
+    /// It is too long, or cannot be read; a part of it may be in `out`.
+    pub fn decode(self, body: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Undecoded> {
         // One byte more shows that the limit is exceeded.
         let most = limit as u64 + 1;
         let read = match self {
@@ -57,11 +71,15 @@ impl Coding {
             }
             Self::Zstd => match StreamingDecoder::new_with_max_window_size(body, WINDOW_MAX) {
                 Ok(decoder) => decoder.take(most).read_to_end(out),
-                Err(_) => return false,
+                Err(_) => return Err(Undecoded::Unreadable),
             },
-            Self::Unknown => return false,
+            Self::Unknown => return Err(Undecoded::Unreadable),
         };
-        read.is_ok() && out.len() <= limit
+        match read {
+            Ok(_) if out.len() <= limit => Ok(()),
+            Ok(_) => Err(Undecoded::TooLong),
+            Err(_) => Err(Undecoded::Unreadable),
+        }
     }
 }
 
@@ -131,13 +149,20 @@ mod tests {
         ] {
             let decode = |bytes: &[u8], limit| {
                 let mut out = Vec::new();
-                coding.decode(bytes, limit, &mut out).then_some(out)
+                coding.decode(bytes, limit, &mut out).map(|()| out)
             };
-            assert!(decode(&encoded, plain.len()).as_ref() == Some(plain), "{coding:?}");
-            assert_eq!(decode(&encoded, plain.len() - 1), None, "{coding:?}: over the limit");
-            assert_eq!(decode(&encoded[..encoded.len() / 2], 1 << 20), None, "{coding:?}: cut");
-            assert_eq!(decode(b"plain text", 1 << 20), None, "{coding:?}: not encoded");
+            let unreadable = Err(Undecoded::Unreadable);
+            assert!(decode(&encoded, plain.len()).as_ref() == Ok(plain), "{coding:?}");
+            let over = decode(&encoded, plain.len() - 1);
+            assert_eq!(over, Err(Undecoded::TooLong), "{coding:?}: over the limit");
+            assert_eq!(
+                decode(&encoded[..encoded.len() / 2], 1 << 20),
+                unreadable,
+                "{coding:?}: cut"
+            );
+            assert_eq!(decode(b"plain text", 1 << 20), unreadable, "{coding:?}: not encoded");
         }
-        assert!(!Coding::Unknown.decode(b"", 10, &mut Vec::new()));
+        let unknown = Coding::Unknown.decode(b"", 10, &mut Vec::new());
+        assert_eq!(unknown, Err(Undecoded::Unreadable));
     }
 }

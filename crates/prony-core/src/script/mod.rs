@@ -24,6 +24,7 @@ pub use capture::Capture;
 pub use checks::{Checker, Figures};
 pub use compile::{Part, Script, ScriptError};
 pub use cookies::{Jar, Origin};
+pub use decode::{Coding, Undecoded};
 pub use filled::{Filled, Moved};
 pub use flow::{ConditionKey, ConditionPlace, Deciding, Flow, Repetition, STATUS};
 

@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::text::variable_name;
+use crate::text::{Text, variable_name};
 use crate::{Extract, Import, Session};
 use places::Found;
 pub(crate) use places::attribute;
@@ -109,8 +109,10 @@ impl Walk {
         for ((step, index), name, extract) in self.extracts {
             let request = &mut session.steps[step].requests[index];
             if !matches!(extract, Extract::Header(..)) {
-                // prony searches bodies as they arrive.
-                request.headers.retain(|(n, _)| !n.eq_ignore_ascii_case("accept-encoding"));
+                // Bodies are searched, so they must have an encoding that prony decodes.
+                request.headers.retain_mut(|(name, value)| {
+                    !name.eq_ignore_ascii_case("accept-encoding") || keep_known(value)
+                });
             }
             request.extract.push((name, extract));
         }
@@ -172,4 +174,19 @@ impl Reply {
     fn has(&self, value: &str) -> bool {
         self.body.contains(value) || self.headers.iter().any(|(_, v)| v.contains(value))
     }
+}
+
+/// Leaves only the encodings that prony decodes. Returns whether there is one.
+fn keep_known(accepted: &mut Text) -> bool {
+    const KNOWN: [&str; 5] = ["gzip", "x-gzip", "deflate", "br", "zstd"];
+    let is_known = |name: &&str| {
+        let name = name.split(';').next().unwrap_or_default().trim();
+        KNOWN.iter().any(|known| name.eq_ignore_ascii_case(known))
+    };
+    let literals = accepted.literals();
+    let known: Vec<&str> = literals.split(',').map(str::trim).filter(is_known).collect();
+    let known = known.join(", ");
+    let is_left = !known.is_empty();
+    *accepted = known.into();
+    is_left
 }

@@ -244,7 +244,7 @@ fn passed(facts: &Facts, counts: &Counts) -> String {
         (facts.upgraded as u64, "another protocol (WebSocket): passed on, not recorded"),
         (
             facts.compressed as u64,
-            "a reply in a compression other than gzip and deflate: no values are found in it",
+            "a reply in a compression that is not known, or damaged: no values are found in it",
         ),
         (
             facts.redirects as u64,
