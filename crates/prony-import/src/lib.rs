@@ -20,6 +20,7 @@ mod text;
 mod url;
 mod vegeta;
 mod write;
+mod yaml;
 
 use std::fmt::Write as _;
 use std::fs;

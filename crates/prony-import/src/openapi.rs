@@ -1,4 +1,4 @@
-//! Descriptions of interfaces: OpenAPI 3.0 and 3.1, and Swagger 2.0, as JSON. A session for each
+//! Descriptions of interfaces: OpenAPI 3.0 and 3.1, and Swagger 2.0, as JSON or YAML. A session for each
 //! operation, with the values of its examples, or with values that its schemas allow.
 
 use std::cell::Cell;
@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::text::{Text, variable_name};
 use crate::url::{self, escaped};
+use crate::yaml;
 use crate::{Body, Import, Options, Request, Session, Step};
 
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
@@ -16,13 +17,21 @@ const DEPTH: u32 = 8;
 const VALUES: u32 = 10_000;
 
 pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
-    let document: Value = serde_json::from_str(text).map_err(|e| {
-        let yaml = match text.trim_start().starts_with('{') {
-            true => "",
-            false => "; YAML must be converted to JSON first",
-        };
-        format!(":{}:{}: this is not JSON: {e}{yaml}", e.line(), e.column())
-    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut document: Value = match text.trim_start().starts_with('{') {
+        true => serde_json::from_str(text).or_else(|e| {
+            // YAML has braces, too.
+            let why = format!(":{}:{}: this is not JSON: {e}", e.line(), e.column());
+            yaml::parse(text).map_err(|_| why)
+        })?,
+        false => yaml::parse(text)?,
+    };
+    for key in ["openapi", "swagger"] {
+        // In YAML, a version without quotes may be a number.
+        if let Some(Value::Number(version)) = document.get(key) {
+            document[key] = version.to_string().into();
+        }
+    }
     let version = document["openapi"].as_str().or_else(|| document["swagger"].as_str());
     if !version.is_some_and(|v| v.starts_with("3.0") || v.starts_with("3.1") || v == "2.0") {
         return Err(": neither OpenAPI 3.0 or 3.1 nor Swagger 2.0".into());

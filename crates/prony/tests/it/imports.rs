@@ -282,6 +282,120 @@ const PETS: &str = r##"{
   }
 }"##;
 
+/// The same interface as people write it: comments, block and flow style, references and anchors,
+/// statuses and a version without quotes.
+const PETS_YAML: &str = r##"---
+# An interface of pets
+openapi: 3.1   # a number
+info: { title: pets, version: "1" }
+servers:
+  - url: http://pets.example/v1
+security:
+  - bearer: []
+paths:
+  /pets:
+    parameters: [{ $ref: '#/components/parameters/Trace' }]
+    get:
+      operationId: list
+      description: |
+        Lists pets.
+
+        All of them: no limit.
+      security: [key: []]
+      parameters:
+        - name: limit
+          in: query
+          required: true
+          schema: &int
+            type: integer
+            minimum: 10
+        - {name: tag, in: query, example: ["a b", c], schema: {type: array}}
+        - name: page
+          in: query
+          schema: {<<: *int}
+      responses:
+        200: {}
+    post:
+      requestBody:
+        content:
+          application/json:
+            schema: {$ref: "#/components/schemas/Pet"}
+      responses:
+        2XX: {}
+  /pets/{id}:
+    delete:
+      operationId: remove
+      security: []
+      parameters: &id [{name: id, in: path, required: true, schema: {type: integer}}]
+      responses:
+        204: {}
+    put:
+      requestBody: {content: {image/png: {}}}
+      parameters: *id
+components:
+  securitySchemes:
+    bearer: {type: http, scheme: bearer}
+    key: {type: apiKey, in: query, name: api_key}
+  parameters:
+    Trace:
+      name: X-Trace
+      in: header
+      required: true
+      schema:
+        type: string
+        format: uuid
+  schemas:
+    Pet:
+      type: object
+      required: [name, age, tags, kind, owner, born, parent]
+      properties:
+        id: {type: integer, readOnly: true}
+        note: {type: string}
+        name:
+          type: string
+          minLength: 6
+          maxLength: 8
+        age: {type: number, exclusiveMinimum: 0, maximum: .5}
+        tags:
+          type: array
+          minItems: 2
+          items:
+            type: ["null", boolean]
+        kind:
+          enum:
+          - cat
+          - dog
+        born: {type: string, format: date}
+        owner:
+          allOf:
+            - $ref: "#/components/schemas/Person"
+            - type: object
+              required: [n]
+              properties:
+                n: {type: integer, multipleOf: 5, minimum: 3}
+        parent:
+          anyOf:
+            - type: "null"
+            - $ref: "#/components/schemas/Pet"
+    Person:
+      type: object
+      required: [mail]
+      properties:
+        mail: {type: string, format: email}
+"##;
+
+#[test]
+fn an_interface_in_yaml_is_the_same_plan_as_in_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, json) = import(folder.path(), "openapi", PETS, &[]);
+    let json = fs::read_to_string(json).expect("a plan");
+    let (ended, yaml) = import(folder.path(), "openapi", PETS_YAML, &[]);
+    assert!(ended.stderr.starts_with("prony: imported 3 requests in 3 sessions"), "{ended:?}");
+    let yaml = fs::read_to_string(yaml).expect("a plan");
+    assert!(json.contains("http://pets.example") && json.matches("path = ").count() == 3, "{json}");
+    assert_eq!(yaml, json);
+}
+
 #[test]
 fn operations_of_an_interface_have_values_that_its_schemas_allow() {
     let server = Scripted::start(|_, request| match request.split(' ').next() {
@@ -364,11 +478,9 @@ fn files_that_cannot_be_imported_are_refused_with_their_place() {
         ("curl", "\ncurl 'http://h/\n", "file:2: a word starts with ', and there is no ' that"),
         ("curl", "curl --foo http://h/\n", "file:1: the option --foo of curl is not supported"),
         ("curl", "curl -d @nope http://h/\n", "nope: No such file or directory"),
-        (
-            "openapi",
-            "openapi: 3.0.0\n",
-            "file:1:1: this is not JSON: expected value at line 1 column 1; YAML must",
-        ),
+        ("openapi", "openapi: 3.0.0\n", "file: it names no server; name one with --to URL"),
+        ("openapi", "openapi: 3.0.0\npaths: [\n", "file:3:1: this is not YAML: "),
+        ("openapi", "{\"openapi\": \"3.0.0\"", "file:1:19: this is not JSON: "),
         ("openapi", "{\"swagger\": \"1.2\"}", "file: neither OpenAPI 3.0 or 3.1 nor Swagger 2.0"),
         ("postman", "[]", "file:1:2: this is not a collection of Postman: "),
         ("vegeta", "GET http://h/\n\nnonsense\n", "file:3: 'nonsense' starts neither a target"),
