@@ -11,6 +11,24 @@ use std::sync::Arc;
 
 use crate::units::Span;
 
+/// A body, which several requests may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Body {
+    /// The value of its `Content-Type`, if it has one.
+    pub content_type: Option<String>,
+    /// The body itself.
+    pub bytes: Vec<u8>,
+}
+
+/// What a request of a log has of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Path and query, from `/` on.
+    pub path: Vec<u8>,
+    /// Its body; `None`: an empty one.
+    pub body: Option<Arc<Body>>,
+}
+
 /// A request of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -18,12 +36,12 @@ pub struct Entry {
     pub at: Span,
     /// Index into the plan's calls.
     pub call: u32,
-    /// Path and query, from `/` on.
-    pub path: Vec<u8>,
+    /// Its path, and its body.
+    pub own: Own,
     /// How long it took when it was logged, if the log says so.
     pub took: Option<Span>,
-    /// Whose it is: it does not start before the last request of the same client has ended. 0:
-    /// nobody's, and it waits for nothing.
+    /// Whose it is: it does not start before the last request of the same client has ended, or has
+    /// been sent ([`Feed::waits_for_replies`]). 0: nobody's, and it waits for nothing.
     pub client: u64,
 }
 
@@ -47,7 +65,13 @@ pub trait Feed: Send {
     /// How many requests that are there are due before `limit`. A feed need not look far.
     fn due_before(&self, limit: Span) -> u64;
 
-    /// A request starts this long after it was due, as the last one of its client had not ended.
+    /// Whether a request waits until the last one of its client has ended, and not only until that
+    /// has been sent.
+    fn waits_for_replies(&self) -> bool {
+        true
+    }
+
+    /// A request starts this long after it was due, as it waited for the last one of its client.
     fn held(&mut self, wait: Span) {
         let _ = wait;
     }

@@ -38,6 +38,8 @@ pub(crate) enum Role {
     /// Times separated by `/`, of which the last is how long the request took.
     Timers(i64),
     Cookie,
+    /// The key of the body, in JSON.
+    BodyKey,
 }
 
 impl Role {
@@ -93,6 +95,8 @@ pub(crate) struct Fields<'a> {
     pub(crate) target: &'a [u8],
     pub(crate) query: &'a [u8],
     pub(crate) cookie: &'a [u8],
+    /// With its escapes.
+    pub(crate) body_key: &'a [u8],
     pub(crate) status: Option<u16>,
     /// In nanoseconds.
     pub(crate) took: Option<u64>,
@@ -142,6 +146,7 @@ impl<'a> Fields<'a> {
                 let last = memchr::memrchr(b'/', text).map_or(text, |i| &text[i + 1..]);
                 self.took = span(last, unit);
             }
+            Role::BodyKey => self.body_key = text,
             Role::Cookie => self.cookie = if text == b"-" { b"" } else { text },
         }
         Ok(())

@@ -97,6 +97,11 @@ impl Format {
         }
     }
 
+    /// Whether its lines have the key of a body.
+    pub fn has_body_key(&self) -> bool {
+        matches!(&self.0, Kind::Json(_, names) if names.has_body_key())
+    }
+
     /// How to call it in a report.
     pub fn name(&self) -> &'static str {
         match &self.0 {

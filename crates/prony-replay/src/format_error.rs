@@ -48,7 +48,7 @@ impl fmt::Display for FormatError {
             Self::Word(word) => write!(
                 f,
                 "'{}' is not PART=NAME with one of the parts time, request, method, path, query, \
-                 status, client, cookie, took-s, took-ms, took-us",
+                 status, client, cookie, body, took-s, took-ms, took-us",
                 word.escape_debug()
             ),
         }

@@ -98,6 +98,7 @@ impl Names {
                 "status" => Role::Status,
                 "client" => Role::Client,
                 "cookie" => Role::Cookie,
+                "body" => Role::BodyKey,
                 "took-s" => Role::Took(SECOND),
                 "took-ms" => Role::Took(SECOND / 1000),
                 "took-us" => Role::Took(SECOND / 1_000_000),
@@ -113,6 +114,11 @@ impl Names {
             return Err(FormatError::NoPath);
         }
         Ok(Self::new(&wanted, true))
+    }
+
+    /// Whether a line has the key of a body.
+    pub(crate) fn has_body_key(&self) -> bool {
+        self.wanted.iter().any(|(_, role)| *role == Role::BodyKey)
     }
 
     pub(crate) fn read<'a>(&self, line: &'a [u8], times: &mut Times) -> Result<Fields<'a>, Why> {

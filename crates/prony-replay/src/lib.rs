@@ -5,8 +5,9 @@
 //! `order` make a stream in the order of time. Lines that cannot be read are counted and shown, not
 //! fatal. `source` reads several logs as one, `input` opens their files, `shape` makes arrivals of
 //! them, and `replay` hands these to the engines of a load, which know them by the patterns of
-//! `names`. Nothing here opens a socket.
+//! `names`, with the `bodies` of a file. Nothing here opens a socket.
 
+mod bodies;
 pub mod dispersion;
 mod fields;
 mod format;
@@ -27,6 +28,7 @@ mod source;
 mod times;
 mod w3c;
 
+pub use bodies::{Bodies, BodiesError, BodyKey, Missing};
 pub use fields::Why;
 pub use format::Format;
 pub use format_error::FormatError;

@@ -292,8 +292,21 @@ fn accept(
     (record.line, record.method) = (facts.lines, method as u8);
     (record.status, record.took) = (fields.status, fields.took);
     (record.client, record.cookie) = (hash(fields.client), hash(fields.cookie));
+    set_key(fields.body_key, &mut record.key);
     order.push(place, stamp);
     Ok(())
+}
+
+/// Sets the key of a body, of which the log has the text in JSON.
+fn set_key(text: &[u8], key: &mut Vec<u8>) {
+    key.clear();
+    if !text.contains(&b'\\') {
+        return key.extend_from_slice(text);
+    }
+    let quoted = [b"\"", text, b"\""].concat();
+    if let Ok(text) = serde_json::from_slice::<String>(&quoted) {
+        key.extend_from_slice(text.as_bytes());
+    }
 }
 
 /// FNV-1a; 0 only for the empty text.

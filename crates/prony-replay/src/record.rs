@@ -20,4 +20,6 @@ pub struct Record {
     pub client: u64,
     /// A hash of its cookie; 0 if it has none.
     pub cookie: u64,
+    /// The key of its body; empty if the log has none.
+    pub key: Vec<u8>,
 }

@@ -16,6 +16,7 @@ use prony_core::feed::{Entry, Feed, Feeds};
 use prony_core::record::hist::Hist;
 use prony_core::units::Span;
 
+use crate::bodies::{Bodies, Giver, Missing};
 use crate::dispersion::{Dispersion, WINDOWS};
 use crate::log::Error;
 use crate::names::Patterns;
@@ -37,11 +38,16 @@ pub struct Settings {
     pub shape: Shape,
     /// The patterns of paths; if there are none, they are found.
     pub patterns: Vec<String>,
-    /// Whose requests wait for each other.
+    /// Whose requests are kept in order.
     pub by: By,
+    /// Whether each of them waits until the one before has ended, and not only until that has been
+    /// sent.
+    pub wait: bool,
+    /// The bodies of requests.
+    pub bodies: Option<Arc<Bodies>>,
 }
 
-/// Whose requests wait for each other: each starts when the one before has ended, at the earliest.
+/// Whose requests are kept in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// Nobody's.
@@ -84,6 +90,8 @@ pub struct Handed {
     pub late_most: Span,
     /// How long requests waited for the last one of their client, of those that had to.
     pub held: Hist,
+    /// Requests without a body in the file of bodies.
+    pub missing: Missing,
     /// Why the log was not read to its end.
     pub failed: Option<String>,
 }
@@ -97,6 +105,8 @@ struct Inner {
     shape: Shape,
     patterns: Patterns,
     by: By,
+    wait: bool,
+    bodies: Option<Arc<Bodies>>,
     /// The time of the first request.
     base: i64,
     /// Read already; taken by the first load.
@@ -112,7 +122,7 @@ impl Replay {
     /// # Errors
     /// It cannot be read, or has no request that is sent.
     pub fn open(settings: Settings) -> Result<Self, SourceError> {
-        let Settings { source, shape, patterns, by } = settings;
+        let Settings { source, shape, patterns, by, wait, bodies } = settings;
         let mut log = source.open()?;
         let mut records = VecDeque::new();
         while records.len() < BEGINNING {
@@ -136,12 +146,28 @@ impl Replay {
         let beginning = Mutex::new(Some(Beginning { log, records }));
         let (handed, reading) = (Mutex::default(), Mutex::default());
         let source = Arc::new(source);
-        Ok(Self(Arc::new(Inner { source, shape, patterns, by, base, beginning, handed, reading })))
+        Ok(Self(Arc::new(Inner {
+            source,
+            shape,
+            patterns,
+            by,
+            wait,
+            bodies,
+            base,
+            beginning,
+            handed,
+            reading,
+        })))
     }
 
     /// The patterns by which its requests are reported.
     pub fn patterns(&self) -> &Patterns {
         &self.0.patterns
+    }
+
+    /// The bodies of its requests, if it has some.
+    pub fn bodies(&self) -> Option<&Bodies> {
+        self.0.bodies.as_deref()
     }
 
     /// Whether requests of the beginning of the log have a client, or a cookie.
@@ -197,6 +223,9 @@ impl Replay {
         let mut handed = self.lock();
         (handed.files, handed.logged, handed.replayed) = (files, logged, replayed);
         handed.failed.clone_from(&read.failed);
+        if let Some(giver) = &read.giver {
+            handed.missing.clone_from(&giver.missing);
+        }
     }
 }
 
@@ -206,6 +235,7 @@ struct Reader {
     shaped: Shaped,
     record: Record,
     replayed: Dispersion,
+    giver: Option<Giver>,
     /// The time of the last request.
     last: u64,
     failed: Option<String>,
@@ -218,6 +248,7 @@ impl Reader {
             replay: replay.clone(),
             record: Record::default(),
             replayed: Dispersion::default(),
+            giver: replay.0.bodies.as_ref().map(Giver::new),
             last: 0,
             failed: None,
         })
@@ -235,9 +266,10 @@ impl Reader {
         };
         self.last = at;
         self.replayed.add(at);
-        std::mem::swap(&mut entry.path, &mut self.record.path);
+        entry.own.body = self.giver.as_mut().and_then(|giver| giver.next(&self.record));
+        std::mem::swap(&mut entry.own.path, &mut self.record.path);
         entry.at = Span(at);
-        entry.call = self.replay.0.patterns.call(self.record.method, &entry.path);
+        entry.call = self.replay.0.patterns.call(self.record.method, &entry.own.path);
         entry.took = self.record.took.map(Span);
         entry.client = self.replay.0.by.client(&self.record);
         true

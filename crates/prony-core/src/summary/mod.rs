@@ -26,7 +26,7 @@ use confidence::Until;
 pub use hosts::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part};
 pub use offered::Offered;
 pub use pressure::{CpuPressure, SchedDelay, Stalls};
-pub use replay::{BadLine, Burstiness, LogRead, Replayed};
+pub use replay::{BadLine, Burstiness, LogBodies, LogRead, Replayed};
 pub use stages::{Stage, StageFigures};
 pub use threshold::{Checked, Outcome, Sequential, interval_of_name, share_of_check};
 pub use verdict::{Bottleneck, Change, Figure, Judgment, Queued, Reason, Verdict, Waiting};

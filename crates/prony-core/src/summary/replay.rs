@@ -27,13 +27,19 @@ pub struct Replayed {
     /// How long the requests took when they were logged, for each name of the plan; empty if the
     /// log does not say.
     pub took: Vec<Hist>,
-    /// Whose requests waited for each other: `client` or `cookie`; `None`: nobody's.
+    /// Whose requests were kept in order: those of a `client`, or of a `cookie`; `None`: nobody's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// How long requests waited after they were due, as the last one of their client had not ended;
-    /// of those that had to.
+    /// Whether they waited only until the last one had been sent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_until_sent: bool,
+    /// How long requests waited after they were due, as the last one of their client had not ended
+    /// (or had not been sent); of those that had to.
     #[serde(default, skip_serializing_if = "Hist::is_empty")]
     pub held: Hist,
+    /// The bodies that requests had; `None`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bodies: Option<LogBodies>,
     /// Requests that were read after they were due.
     pub read_late: u64,
     /// How late at most.
@@ -41,6 +47,23 @@ pub struct Replayed {
     /// Why the log was not read to its end, if it could not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+}
+
+/// The bodies of a file, and the requests for which there was none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogBodies {
+    /// The name of the file.
+    pub file: String,
+    /// Bodies in the file.
+    pub bodies: u64,
+    /// Keys in the file.
+    pub keys: u64,
+    /// POST, PUT and PATCH requests without a body in the file; they were sent with an empty one.
+    pub missing: u64,
+    /// Of these, requests that had no key.
+    pub no_key: u64,
+    /// The first keys that were not in the file, each once.
+    pub missing_keys: Vec<String>,
 }
 
 /// What was read of a file.
@@ -96,12 +119,14 @@ pub struct Burstiness {
 }
 
 impl Replayed {
-    /// Cuts what may be secret: queries in lines that could not be read.
+    /// Cuts what may be secret: queries in lines that could not be read, and in keys.
     pub fn hide(&mut self) {
-        for bad in self.logs.iter_mut().flat_map(|log| &mut log.first_bad) {
-            if let Some(query) = bad.text.find('?') {
-                bad.text.truncate(query + 1);
-                bad.text += "...";
+        let lines = self.logs.iter_mut().flat_map(|log| &mut log.first_bad);
+        let keys = self.bodies.iter_mut().flat_map(|bodies| &mut bodies.missing_keys);
+        for text in lines.map(|bad| &mut bad.text).chain(keys) {
+            if let Some(query) = text.find('?') {
+                text.truncate(query + 1);
+                *text += "...";
             }
         }
     }

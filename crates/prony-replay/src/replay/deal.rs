@@ -198,6 +198,10 @@ impl Feed for Dealt {
         rest.partition_point(|entry| entry.at < limit) as u64
     }
 
+    fn waits_for_replies(&self) -> bool {
+        self.counts.replay.0.wait
+    }
+
     fn held(&mut self, wait: Span) {
         self.counts.held.record(wait);
     }

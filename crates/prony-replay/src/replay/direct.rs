@@ -48,6 +48,10 @@ impl Feed for Direct {
         0
     }
 
+    fn waits_for_replies(&self) -> bool {
+        self.counts.replay.0.wait
+    }
+
     fn held(&mut self, wait: Span) {
         self.counts.held.record(wait);
     }

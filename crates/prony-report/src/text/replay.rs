@@ -3,7 +3,7 @@
 
 use prony_core::record::hist::Hist;
 use prony_core::record::{NameTally, Tally};
-use prony_core::summary::{Burstiness, LogRead, Replayed, Summary, interval_of_name};
+use prony_core::summary::{Burstiness, LogBodies, LogRead, Replayed, Summary, interval_of_name};
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;
@@ -34,6 +34,9 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     page.list("replay", &changed(replay));
     page.list("dispersion", &burstiness(&replay.burstiness));
     page.list("waits", &held(replay));
+    if let Some(bodies) = &replay.bodies {
+        page.list("bodies", &bodies_of(bodies));
+    }
     if replay.read_late > 0 {
         let n = units::counted(replay.read_late, "request was", "requests were");
         let most = units::span(replay.read_late_most);
@@ -150,13 +153,33 @@ fn changed(replay: &Replayed) -> Vec<String> {
 fn held(replay: &Replayed) -> Vec<String> {
     let Some(by) = replay.by.as_ref() else { return Vec::new() };
     let n = units::counted(replay.held.count(), "request", "requests");
-    let mut parts = vec![format!("{n} waited for the last one of the same {by}")];
+    let until = if replay.only_until_sent { " to be sent" } else { "" };
+    let mut parts = vec![format!("{n} waited for the last one of the same {by}{until}")];
     if let (Some(p50), Some(most)) = (replay.held.quantile(0.5), replay.held.max()) {
         parts.push(format!(
             "half of them for up to {}, at most {}",
             units::span(p50),
             units::span(most)
         ));
+    }
+    parts
+}
+
+/// The bodies of a file, and the requests for which there was none.
+fn bodies_of(bodies: &LogBodies) -> Vec<String> {
+    let keys = units::counted(bodies.keys, "key", "keys");
+    let all = units::counted(bodies.bodies, "body", "bodies");
+    let mut parts = vec![format!("{}: {all} of {keys}", bodies.file)];
+    if bodies.missing > 0 {
+        let n = units::counted(bodies.missing, "request", "requests");
+        let no_key = match bodies.no_key {
+            0 => String::new(),
+            n => format!(", {} of them without a key", units::count(n)),
+        };
+        parts.push(format!("{n} had none in it and an empty one{no_key}"));
+    }
+    if !bodies.missing_keys.is_empty() {
+        parts.push(format!("the first keys that it lacks: {}", bodies.missing_keys.join(" ")));
     }
     parts
 }

@@ -50,10 +50,14 @@ fn write_log(path: &Path, times: &[u64]) {
 }
 
 fn replay(path: &Path, shape: Shape, by: By) -> Replay {
+    ordered(path, shape, by, true)
+}
+
+fn ordered(path: &Path, shape: Shape, by: By, wait: bool) -> Replay {
     let mut source = Source { paths: vec![path.to_owned()], ..Source::default() };
     let format = "$remote_addr - - [$msec] \"$request\" $status";
     source.options.format = Some(prony_replay::Format::parse(format).expect("a format"));
-    Replay::open(Settings { source, shape, patterns: Vec::new(), by }).expect("a log")
+    Replay::open(Settings { source, shape, by, wait, ..Settings::default() }).expect("a log")
 }
 
 /// Runs the replay. Returns its outcome, and the number in the path and the time at the server of
@@ -161,6 +165,59 @@ fn requests_of_a_client_wait_for_each_other() {
     }
 }
 
+/// Without `--wait`, requests of a client are sent in their order, also if new connections have to
+/// be opened for them, and no later than that takes.
+#[test]
+fn requests_of_a_client_are_sent_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("access.log");
+    let mut overtaken = 0;
+    for seed in 0..30 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 62);
+        let mut at = 0;
+        let times: Vec<u64> = (0..rng.below(200) + 50)
+            .map(|_| {
+                at += rng.below(2000);
+                at
+            })
+            .collect();
+        write_log(&path, &times);
+        let shares = 1 + rng.below(3) as u32;
+        let run = |by| {
+            let replay = ordered(&path, Shape::default(), by, false);
+            let link = Link::with_latency(ms(3));
+            let setup = Setup { feeds: Some(replay.direct()), ..Setup::new(link, 1) };
+            let latency = "exp:5ms".parse().expect("a latency");
+            let behavior = ServerBehavior { latency, ..ServerBehavior::default() };
+            let mut server = Serve::new(behavior, seed);
+            let outcome = load(&plan_of(&replay), shares, &setup, &mut [&mut server]);
+            let mut requests = outcome.world.oracle.requests().to_vec();
+            requests.sort_unstable_by_key(|request| request.number);
+            let tally = outcome.main();
+            let all = times.len() as u64;
+            assert_eq!((tally.started, tally.replies), (all, all));
+            let sent: Vec<Nanos> = requests.iter().map(|request| request.sent).collect();
+            assert_eq!(sent.len(), times.len());
+            (sent, replay.handed().held)
+        };
+        let (free, none) = run(By::Nobody);
+        assert!(none.is_empty());
+        overtaken += (CLIENTS..free.len()).filter(|&k| free[k] < free[k - CLIENTS]).count();
+        let (sent, held) = run(By::Client);
+        for (k, at) in sent.iter().enumerate() {
+            let due = Nanos((times[k] - times[0]) * 1000);
+            let before = k.checked_sub(CLIENTS).map_or(Nanos::ZERO, |before| sent[before]);
+            assert!(*at >= due && *at >= before, "request {k}");
+            // A connect takes 6 ms; then the next one is looked for every millisecond.
+            let latest = due.max(before) + ms(8);
+            assert!(*at <= latest, "request {k} is sent at {at:?}, not before {latest:?}");
+        }
+        assert!(held.max().is_none_or(|most| most <= ms(100)), "{:?}", held.max());
+    }
+    assert!(overtaken > 20, "{overtaken} requests were overtaken without --by");
+}
+
 /// A feed that has its requests only from a time on.
 struct Slow {
     times: Vec<Span>,
@@ -176,8 +233,8 @@ impl Feed for Slow {
         }
         self.next += 1;
         (entry.at, entry.call) = (at, 0);
-        entry.path.clear();
-        entry.path.extend_from_slice(b"/0");
+        entry.own.path.clear();
+        entry.own.path.extend_from_slice(b"/0");
         Fed::Entry
     }
 

@@ -1,6 +1,7 @@
 //! The options of `prony replay`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Arg, Args};
 use prony_core::director::METHODS;
@@ -8,7 +9,7 @@ use prony_core::plan::Think;
 use prony_core::schedule::{Arrivals, ArrivalsArg};
 use prony_core::target::Url;
 use prony_core::units::Span;
-use prony_replay::{By, Format, Options, SPEED, Sample, Settings, Shape, Source};
+use prony_replay::{Bodies, BodyKey, By, Format, Options, SPEED, Sample, Settings, Shape, Source};
 use prony_run::error::Error;
 
 use super::output::OutputArgs;
@@ -45,13 +46,25 @@ pub struct ReplayArgs {
     pub order_window: Span,
     /// The methods to send: GET,POST, or all
     ///
-    /// Requests with other methods are counted and left out. Bodies are not in a log: a POST is
-    /// sent with an empty one.
+    /// Requests with other methods are counted and left out. Bodies are not in a log: without
+    /// --bodies, a POST is sent with an empty one.
     #[arg(
         long, value_name = "LIST", help_heading = LOG, default_value = "GET,HEAD,OPTIONS",
         value_parser = methods,
     )]
     pub methods: u8,
+    /// Send the bodies of this file: JSON lines with a key and a body
+    ///
+    /// The key of a request is the field body=NAME of --log-format 'json ...', or where --body-key
+    /// says, or its path with its query. The whole file is kept in memory (docs/replay.md).
+    #[arg(long, value_name = "FILE", help_heading = LOG)]
+    pub bodies: Option<PathBuf>,
+    /// Where the key of a body is in the path: /orders/{key}, ?order={key}
+    #[arg(
+        long, value_name = "PATTERN", help_heading = LOG, value_parser = BodyKey::parse,
+        requires = "bodies",
+    )]
+    pub body_key: Option<BodyKey>,
     /// Leave out requests before this time of the log: 2026-11-25T14:00:00Z
     ///
     /// Any form that logs have, also seconds since 1970. Without a zone, the time is UTC.
@@ -94,7 +107,10 @@ pub struct ReplayArgs {
         value_parser = values::positive_span,
     )]
     pub scale_shift: Span,
-    /// Whose requests --wait holds back: client (by address), cookie or none
+    /// Keep the requests of each in order: client (by address), cookie or none
+    ///
+    /// No request of a client is sent before its last one was; with --wait, before that was
+    /// answered.
     #[arg(
         long, value_name = "WHOSE", help_heading = REPLAY, default_value = "none",
         value_parser = by,
@@ -141,7 +157,6 @@ const REFUSED: [&str; 38] = [
     "pick",
     "method",
     "body",
-    "content_type",
     "form",
     "warmup",
     "until",
@@ -169,6 +184,9 @@ pub(super) fn adapt(arg: Arg) -> Arg {
                  Several are the parts of one, or those of several servers: their requests are put \
                  in the order of their times.",
             ),
+        "content_type" => {
+            arg.help("Content-Type of the texts in --bodies without a type of their own")
+        }
         id if REFUSED.contains(&id) || super::is_of_streams(id) => arg.hide(true),
         _ => arg,
     }
@@ -189,6 +207,8 @@ impl ReplayArgs {
         Ok(LoadArgs {
             urls: vec![self.to.clone()],
             arrivals: Some(ArrivalsArg::Process(Arrivals::Log)),
+            // It is that of the bodies.
+            content_type: None,
             output: OutputArgs { no_tui: true, ..self.load.output.clone() },
             ..self.load.clone()
         })
@@ -203,6 +223,7 @@ impl ReplayArgs {
         }
         let times = "the arrivals are those of the log; use --speed or --scale";
         let requests = "the requests are those of the log";
+        let no_body = "requests have no body, unless --bodies has one";
         let whole = "one process reads the log";
         let streams = "a log does not say which replies are streams";
         let refused = [
@@ -231,10 +252,17 @@ impl ReplayArgs {
         if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
             return Err(Error::Conflict(option, "prony replay", why));
         }
-        if self.wait != (self.by != By::Nobody) {
-            let why = "requests of a client are kept in order by waiting for its replies";
-            let (has, needs) = if self.wait { ("--wait", "--by") } else { ("--by", "--wait") };
-            return Err(Error::Needs(has, needs, why));
+        if self.wait && self.by == By::Nobody {
+            let why = "it says whose requests wait for each other";
+            return Err(Error::Needs("--wait", "--by", why));
+        }
+        if self.has_body_key() && self.bodies.is_none() {
+            let why = "the format names the key of a body";
+            return Err(Error::Needs("--log-format with body=NAME", "--bodies", why));
+        }
+        if self.has_body_key() && self.body_key.is_some() {
+            let why = "both say where the key of a body is; omit one of them";
+            return Err(Error::Conflict("--body-key", "body=NAME of --log-format", why));
         }
         let pipe = load.urls.iter().any(|log| log == "-");
         let again = "a pipe can be read once only; give the file";
@@ -275,7 +303,29 @@ impl ReplayArgs {
             },
             patterns: self.path.clone(),
             by: self.by,
+            wait: self.wait,
+            bodies: None,
         }
+    }
+
+    /// The bodies of the requests.
+    ///
+    /// # Errors
+    /// The file cannot be used.
+    pub fn read_bodies(&self) -> Result<Option<Arc<Bodies>>, Error> {
+        let Some(file) = &self.bodies else { return Ok(None) };
+        let key = self.body_key.clone().unwrap_or_else(|| match self.has_body_key() {
+            true => BodyKey::Field,
+            false => BodyKey::Target,
+        });
+        let bodies = Bodies::read(file, key, self.load.content_type.as_deref());
+        let bodies = bodies.map_err(|why| Error::Argument(format!("--bodies {why}")))?;
+        Ok(Some(Arc::new(bodies)))
+    }
+
+    /// Whether the format names the key of a body.
+    fn has_body_key(&self) -> bool {
+        self.log_format.as_ref().is_some_and(Format::has_body_key)
     }
 }
 
@@ -397,12 +447,14 @@ mod tests {
             "--model m",
             "--loop",
             "--wait",
-            "--by client",
             "- --scale 2",
             "- --loop -n 5",
+            "--body-key /{key} --bodies b --log-format json_time=t_path=p_body=b",
+            "--log-format json_time=t_path=p_body=b",
         ] {
             let line = format!("prony replay a.log --to http://h/ {words}");
-            let cli = Cli::read(line.split(' ').map(Into::into)).expect("it can be parsed");
+            let cli = Cli::read(line.split(' ').map(|word| word.replace('_', " ").into()))
+                .expect("it can be parsed");
             let Some(Command::Replay(args)) = cli.command else { panic!("{line}") };
             assert!(args.load().is_err(), "{line}");
         }

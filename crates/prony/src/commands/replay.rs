@@ -2,10 +2,10 @@
 
 use prony_core::director::METHODS;
 use prony_core::plan::{CallSpec, Plan};
-use prony_core::summary::{BadLine, Burstiness, LogRead, Replayed, Summary};
+use prony_core::summary::{BadLine, Burstiness, LogBodies, LogRead, Replayed, Summary};
 use prony_core::units::Span;
 use prony_replay::dispersion::WINDOWS;
-use prony_replay::{By, FileFacts, Replay, SPEED, Sample};
+use prony_replay::{By, FileFacts, Replay, SPEED, Sample, Settings};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 
@@ -19,7 +19,13 @@ pub(super) fn replay(args: &ReplayArgs, typed: Vec<String>) -> Result<Exit, Erro
     let load = args.load()?;
     let around = environment_of(&load.exec, load.unix_socket.is_some(), &load.shard);
     let mut planned = plan::plan(&load, &around)?;
-    let settings = args.settings(planned.plan.seed);
+    let bodies = args.read_bodies()?;
+    let is_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case("Content-Type");
+    if bodies.is_some() && planned.plan.calls.iter().any(|call| call.headers.iter().any(is_type)) {
+        let why = "bodies have types of their own; use --content-type for those without one";
+        return Err(Error::Conflict("--header Content-Type", "--bodies", why));
+    }
+    let settings = Settings { bodies, ..args.settings(planned.plan.seed) };
     let settings_by = settings.by;
     let by_client = matches!(settings.shape.sample, Sample::Clients(_));
     let replay = Replay::open(settings).map_err(|e| Error::Argument(e.to_string()))?;
@@ -87,7 +93,16 @@ pub(super) fn complete(summary: &mut Summary, replay: &Replay, args: &ReplayArgs
             .collect(),
         took,
         by: (args.by != By::Nobody).then(|| format!("{:?}", args.by).to_lowercase()),
+        only_until_sent: args.by != By::Nobody && !args.wait,
         held: handed.held,
+        bodies: replay.bodies().map(|bodies| LogBodies {
+            file: args.bodies.as_ref().map(|file| file.display().to_string()).unwrap_or_default(),
+            bodies: bodies.count(),
+            keys: bodies.keys(),
+            missing: handed.missing.requests,
+            no_key: handed.missing.no_key,
+            missing_keys: handed.missing.keys,
+        }),
         read_late: handed.late,
         read_late_most: handed.late_most,
         failed: handed.failed,

@@ -2,11 +2,15 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::mpsc;
 use std::thread;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use prony_replay::dispersion::Dispersion;
 use tempfile::TempDir;
 
@@ -169,6 +173,176 @@ fn logs_that_cannot_be_replayed_are_refused_before_the_load() {
     let ended = prony(&["replay", &good, "--to", "http://127.0.0.1:1/path"]);
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.stderr.contains("the paths are those of the log"), "{}", ended.stderr);
+}
+
+/// A request as a server gets it: method and path, Content-Type, body.
+pub(crate) type Got = (String, Option<String>, Vec<u8>);
+
+/// A server that keeps the requests that it gets.
+pub(crate) fn keeping() -> (String, mpsc::Receiver<Got>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (to, got) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, to) = (stream.expect("a connection"), to.clone());
+            thread::spawn(move || keep(stream, &to));
+        }
+    });
+    (url, got)
+}
+
+fn keep(mut stream: TcpStream, to: &mpsc::Sender<Got>) {
+    let mut reader = BufReader::new(stream.try_clone().expect("a socket"));
+    let mut line = String::new();
+    while reader.read_line(&mut line).unwrap_or(0) > 0 {
+        let first = line.trim_end().trim_end_matches(" HTTP/1.1").to_owned();
+        let (mut kind, mut length) = (None, 0);
+        loop {
+            line.clear();
+            reader.read_line(&mut line).expect("a header");
+            match line.trim_end().split_once(": ") {
+                Some(("Content-Type", value)) => kind = Some(value.to_owned()),
+                Some(("Content-Length", value)) => length = value.parse().expect("a length"),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("a body");
+        to.send((first, kind, body)).expect("the test waits");
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("a reply");
+        line.clear();
+    }
+}
+
+/// The server gets the bodies of the keys, whether these are in the log or in the path.
+#[test]
+fn requests_have_the_bodies_of_their_keys() {
+    let folder = TempDir::new().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (mut log, mut bodies, mut expected) = (String::new(), String::new(), Vec::new());
+    for i in 0..60_u32 {
+        let method = ["GET", "POST", "PUT"][i as usize % 3];
+        writeln!(
+            log,
+            r#"{{"at": {}.{:03}, "m": "{method}", "to": "/orders/{i}?t=secret", "id": "o\u00e4{i}"}}"#,
+            1_700_000_000,
+            i
+        )
+        .expect("text");
+        let line = format!("{method} /orders/{i}?t=secret");
+        // Every sixth request has no body in the file, and is a GET or a POST.
+        let (kind, body) = match i % 6 {
+            0 => (None, Vec::new()),
+            1 => (Some("text/plain"), format!("body \u{e4} {i}\n").into_bytes()),
+            2 => (Some("application/json"), format!("{{\"n\":  {i}}}").into_bytes()),
+            3 => (Some("a/b"), b"of a GET".to_vec()),
+            4 => (None, Vec::new()),
+            _ => (Some("x/y"), vec![0, 255, i as u8]),
+        };
+        let key = format!("\"key\": \"o\u{e4}{i}\"");
+        match i % 6 {
+            1 => writeln!(
+                bodies,
+                "{{{key}, \"body\": \"body \\u00e4 {i}\\n\", \"type\": \"text/plain\"}}"
+            ),
+            2 => writeln!(bodies, "{{{key}, \"body\": {{\"n\":  {i}}}}}"),
+            3 => writeln!(bodies, "{{{key}, \"body\": \"of a GET\", \"type\": \"a/b\"}}"),
+            5 => writeln!(bodies, "{{{key}, \"base64\": \"{}\"}}", BASE64.encode(&body)),
+            _ => Ok(()),
+        }
+        .expect("text");
+        expected.push((line, kind.map(str::to_owned), body));
+    }
+    expected.sort();
+    let (log, bodies) = (file("log.jsonl", &log), file("bodies.jsonl", &bodies));
+    // The same bodies by a part of the path.
+    let text = fs::read_to_string(&bodies).expect("it was written").replace("o\u{e4}", "");
+    let by_path = file("by-path.jsonl", &text);
+    let named = "json time=at method=m path=to";
+    let with_key = format!("{named} body=id");
+    for (format, more) in [
+        (&*with_key, &["--bodies", &*bodies, "-t", "2", "-T", "x/y"][..]),
+        (named, &["--bodies", &by_path, "--body-key", "/orders/{key}", "-T", "x/y"]),
+    ] {
+        let (url, got) = keeping();
+        let line = ["replay", &log, "--to", &url, "--methods", "all", "--log-format", format];
+        let end = ["--accept-invalid", "--json", "--quiet"];
+        let ended = prony(&[&line[..], more, &end].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let mut got: Vec<Got> = got.try_iter().collect();
+        got.sort();
+        assert_eq!(got, expected, "{format}");
+        let facts = &ended.report().0["run"]["replay"]["bodies"];
+        assert_eq!((&facts["bodies"], &facts["missing"]), (&40.into(), &10.into()), "{facts}");
+        assert_eq!(facts["missing_keys"].as_array().map(Vec::len), Some(5), "{facts}");
+    }
+    // Keys with a query are as secret as the query.
+    let (url, _got) = keeping();
+    let line = ["replay", &log, "--to", &url, "--methods", "all", "--log-format", named];
+    let ended = prony(&[&line[..], &["--bodies", &bodies, "--accept-invalid"]].concat());
+    assert!(ended.stdout.contains("40 requests had none in it"), "{ended:?}");
+    assert!(
+        ended.stdout.contains("/orders/1?...") && !ended.stdout.contains("secret"),
+        "{ended:?}"
+    );
+}
+
+/// The server gets the requests of each client in the order of the log.
+#[test]
+fn requests_of_a_client_are_sent_in_the_order_of_the_log() {
+    let _waiting = waiting();
+    let folder = TempDir::new().expect("a folder");
+    let path = folder.path().join("access.log");
+    let mut text = String::new();
+    for i in 0..400_u32 {
+        let (ms, client) = (i * 2, i % 5);
+        let line =
+            format!("10.0.0.{client} - [1700000000.{ms:03}] \"GET /{client}/{i:03} HTTP/1.1\"");
+        writeln!(text, "{line} 200 0.000").expect("text");
+    }
+    fs::write(&path, text).expect("written");
+    let log = path.to_str().expect("UTF-8");
+    let (url, got) = keeping();
+    let line = ["replay", log, "--log-format", FORMAT, "--to", &url, "--by", "client", "-t", "2"];
+    let ended = prony(&[&line[..], &["--accept-invalid", "--json", "--quiet"]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let mut got: Vec<String> = got.try_iter().map(|(line, ..)| line).collect();
+    let client = |line: &String| line.as_bytes()[5];
+    got.sort_by_key(client);
+    assert!(got.len() == 400 && got.is_sorted(), "{got:?}");
+    let replay = &ended.report().0["run"]["replay"];
+    assert_eq!((&replay["by"], &replay["only_until_sent"]), (&"client".into(), &true.into()));
+}
+
+#[test]
+fn files_of_bodies_that_cannot_be_used_are_refused_before_the_load() {
+    let folder = TempDir::new().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let log = file("log", "a - - [10/Oct/2000:13:55:36 -0700] \"GET / HTTP/1.0\" 200 2\n");
+    let (bad, good) = (file("bad", "{\"key\": 1}\n"), file("good", "{\"key\":1,\"body\":1}\n"));
+    for (args, says) in [
+        (&["--bodies", &*bad][..], "bad: line 1: it must have either a body or base64"),
+        (&["--bodies", "/no/such"], "/no/such: No such file"),
+        (&["--bodies", &good, "--body-key", "/a"], "must have {key} in the place"),
+        (&["--body-key", "/{key}"], "--bodies"),
+        (&["--bodies", &good, "-H", "Content-Type: a/b"], "use --content-type for those without"),
+        (&["-T", "text/plain"], "unless --bodies has one"),
+        (&["--log-format", "json time=t path=p body=b"], "needs --bodies"),
+    ] {
+        let ended = prony(&[&["replay", &log, "--to", "http://127.0.0.1:1"], args].concat());
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(ended.stderr.contains(says), "{says}: {}", ended.stderr);
+    }
 }
 
 #[test]

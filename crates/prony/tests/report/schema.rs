@@ -23,8 +23,8 @@ use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
 use prony_core::summary::{
-    BadLine, Burstiness, ClockOffset, CpuPressure, DirectorCost, Host, Hosts, LogRead, Loss,
-    PART_FORMAT, Part, Replayed, RunInfo, SchedDelay, Stalls, Summary,
+    BadLine, Burstiness, ClockOffset, CpuPressure, DirectorCost, Host, Hosts, LogBodies, LogRead,
+    Loss, PART_FORMAT, Part, Replayed, RunInfo, SchedDelay, Stalls, Summary,
 };
 use prony_core::units::{Nanos, Span};
 use prony_report::{Format, Style, render};
@@ -394,6 +394,8 @@ fn replayed() -> Summary {
         sample: Some("10%".to_owned()),
         burstiness: vec![Burstiness { logged: Some(1.5), ..Burstiness::default() }],
         by: Some("client".to_owned()),
+        bodies: Some(LogBodies { missing_keys: vec!["/a?b".into()], ..LogBodies::default() }),
+        only_until_sent: true,
         held: took.clone(),
         took: vec![took],
         failed: Some("it ended".to_owned()),

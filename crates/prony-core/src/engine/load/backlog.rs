@@ -127,8 +127,8 @@ impl<P: Carrier> Engine<P> {
                 let Some(paths) = self.dynamic.as_deref_mut().and_then(Dynamic::paths) else {
                     return false;
                 };
-                let path = paths.of(self.exchanges.next_slot());
-                match logged.take_due(now, path, self.backlog.requests) {
+                let own = paths.of(self.exchanges.next_slot());
+                match logged.take_due(now, own, self.backlog.requests, &self.exchanges) {
                     None => return false,
                     Some(Taken::Waits) => {}
                     Some(Taken::Starts { intended, call, owner }) => {
@@ -171,9 +171,9 @@ impl<P: Carrier> Engine<P> {
         while let Some(owner) = self.next_ended() {
             let Kind::Logged(logged) = &mut self.load.kind else { return };
             let Some(paths) = self.dynamic.as_deref_mut().and_then(Dynamic::paths) else { return };
-            let path = paths.of(self.exchanges.next_slot());
-            if let Some(call) = logged.release(owner, now, path) {
-                self.start(New { intended: now, call, user: owner, nth: 0 }, now);
+            let own = paths.of(self.exchanges.next_slot());
+            if let Some((intended, call)) = logged.release(owner, now, own, &self.exchanges) {
+                self.start(New { intended, call, user: owner, nth: 0 }, now);
             }
         }
     }

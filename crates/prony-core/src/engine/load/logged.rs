@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::held::Held;
-use crate::feed::{Entry, Fed, Feed};
+use crate::engine::exchange::Exchanges;
+use crate::feed::{Entry, Fed, Feed, Own};
 use crate::plan::Plan;
 use crate::schedule::Skipped;
 use crate::units::{Nanos, Span};
@@ -45,6 +46,8 @@ pub(super) struct Logged {
     due: Option<Nanos>,
     /// When to ask the feed again, if it had none.
     ask: Nanos,
+    /// When to look again for requests that need not wait for a send any more.
+    recheck: Nanos,
     /// The start of the measurement.
     start: Nanos,
     /// All arrivals are before this time.
@@ -66,6 +69,7 @@ impl Logged {
             entry: Entry::default(),
             due: None,
             ask: start,
+            recheck: Nanos::ZERO,
             start,
             before: Nanos::MAX,
             cut: false,
@@ -73,6 +77,7 @@ impl Logged {
     }
 
     pub(super) fn replay(&mut self, feed: Box<dyn Feed>) {
+        self.held.only_until_sent = !feed.waits_for_replies();
         (self.feed, self.is_over) = (Some(feed), false);
         self.look(self.start);
     }
@@ -108,30 +113,46 @@ impl Logged {
     /// When the next request is due, or the feed is to be asked for it.
     #[inline]
     pub(super) fn next(&self) -> Option<Nanos> {
-        self.due.or_else(|| (!self.is_over).then_some(self.ask))
+        let next = self.due.or_else(|| (!self.is_over).then_some(self.ask));
+        match self.held.is_blocked() {
+            false => next,
+            true => Some(next.map_or(self.recheck, |next| next.min(self.recheck))),
+        }
     }
 
-    /// The next request, if it is due. If it starts, its path is exchanged for `path`, whose memory
-    /// is used again. At most `most` wait for their client.
+    /// The next request, if it is due. If it starts, what it has of its own is exchanged for `own`,
+    /// whose memory is used again. At most `most` wait for their client.
     pub(super) fn take_due(
         &mut self,
         now: Nanos,
-        path: &mut Vec<u8>,
+        own: &mut Own,
         most: usize,
+        exchanges: &Exchanges,
     ) -> Option<Taken> {
+        if self.held.is_blocked() && self.recheck <= now {
+            if let Some((owner, mut next)) = self.held.unblocked(exchanges) {
+                if let Some(feed) = &mut self.feed {
+                    feed.held(now.since(next.due));
+                }
+                std::mem::swap(own, &mut next.own);
+                self.held.give_back(next.own);
+                return Some(Taken::Starts { intended: next.due, call: next.call, owner });
+            }
+            self.recheck = now + AGAIN;
+        }
         if self.due.is_none() && self.ask <= now {
             self.look(now);
         }
         let due = self.due.filter(|&due| due <= now)?;
         let Entry { call, client, .. } = self.entry;
-        let taken = match self.held.owner(client) {
+        let taken = match self.held.owner(client, exchanges) {
             Some(owner) => {
-                std::mem::swap(path, &mut self.entry.path);
+                std::mem::swap(own, &mut self.entry.own);
                 Taken::Starts { intended: due, call, owner }
             }
             None if self.held.len() >= most => Taken::Dropped(due),
             None => {
-                self.held.wait(client, due, call, &mut self.entry.path);
+                self.held.wait(client, due, call, &mut self.entry.own);
                 Taken::Waits
             }
         };
@@ -139,16 +160,24 @@ impl Logged {
         Some(taken)
     }
 
-    /// A request of this owner has ended: the call of its next one, which starts now if it was due
-    /// before. Its path is exchanged for `path`.
-    pub(super) fn release(&mut self, owner: u32, now: Nanos, path: &mut Vec<u8>) -> Option<u32> {
-        let mut next = self.held.release(owner)?;
+    /// A request of this owner has ended: its next one, which starts now if it was due before, as
+    /// its intended start and its call. What it has of its own is exchanged for `own`.
+    pub(super) fn release(
+        &mut self,
+        owner: u32,
+        now: Nanos,
+        own: &mut Own,
+        exchanges: &Exchanges,
+    ) -> Option<(Nanos, u32)> {
+        let mut next = self.held.release(owner, exchanges)?;
         if let Some(feed) = &mut self.feed {
             feed.held(now.since(next.due));
         }
-        std::mem::swap(path, &mut next.path);
-        self.held.give_back(next.path);
-        Some(next.call)
+        std::mem::swap(own, &mut next.own);
+        self.held.give_back(next.own);
+        // One that waits for a reply waits as a user does, who is not late.
+        let intended = if self.held.only_until_sent { next.due } else { now };
+        Some((intended, next.call))
     }
 
     /// How many requests wait for their client.

@@ -17,7 +17,7 @@ fn replay(folder: &tempfile::TempDir, n: u64, by: By, shape: Shape) -> Replay {
     }
     file.write_all(text.as_bytes()).expect("written");
     let source = Source { paths: vec![path], ..Source::default() };
-    Replay::open(Settings { source, shape, patterns: Vec::new(), by }).expect("a log")
+    Replay::open(Settings { source, shape, by, ..Settings::default() }).expect("a log")
 }
 
 /// What a feed has: the time in milliseconds and the number in the path of each request.
@@ -27,7 +27,7 @@ fn drain(feed: &mut Box<dyn Feed>, now: Span) -> Vec<(u64, u64)> {
     loop {
         match feed.next(&mut entry, now) {
             Fed::Entry => {
-                let number = std::str::from_utf8(&entry.path[1..]).expect("text");
+                let number = std::str::from_utf8(&entry.own.path[1..]).expect("text");
                 all.push((entry.at.0 / 1_000_000, number.parse().expect("a number")));
             }
             Fed::Later(_) => {
