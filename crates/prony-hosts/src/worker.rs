@@ -137,13 +137,17 @@ fn obey<W: Write>(settings: &Settings, shared: &Shared<W>, orders: &Receiver<Ord
                 Err(why) => refused(&why),
             },
             _ if !greeted => refused("the first line must be hello"),
-            Order::Plan(order) => match check(&order, settings) {
-                Ok(()) => {
-                    planned = Some(order);
-                    shared.say(&Reply::Ready);
+            Order::Plan(mut order) => {
+                // A plan is sent without the variables that it names.
+                order.plan.data.environment.clone_from(&order.environment);
+                match check(&order, settings) {
+                    Ok(()) => {
+                        planned = Some(order);
+                        shared.say(&Reply::Ready);
+                    }
+                    Err(e) => refused(&e.printed()),
                 }
-                Err(e) => refused(&e.printed()),
-            },
+            }
             Order::Start { at_unix_ns, run_unix_ns } => {
                 let Some(order) = planned.take() else {
                     refused("there is no plan to start, or it was started before");
@@ -195,9 +199,8 @@ fn load<W: Write>(
     at_unix_ns: u64,
     run_unix_ns: u64,
 ) -> Result<serde_json::Value, Error> {
-    let PlanOrder { plan, shard, environment, command, notes, .. } = order;
-    let mut share = merge::share(&plan, shard)?;
-    share.data.environment = environment;
+    let PlanOrder { plan, shard, command, notes, .. } = order;
+    let share = merge::share(&plan, shard)?;
     let options = Options {
         start_at: Some(translated(at_unix_ns, -settings.clock_offset_ns)),
         detail: true,
