@@ -71,6 +71,13 @@ class SharedOptions(TypedDict, total=False):
 
     The file contains one line, NAME:PASS. @- reads standard input."""
 
+    aws_sigv4: str
+    """Sign each request for AWS when it is sent: aws:amz:REGION:SERVICE
+
+    As curl's --aws-sigv4 (Signature Version 4). The key is that of --user ID:SECRET; without
+    it, those of the environment variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+    AWS_SESSION_TOKEN."""
+
     host: str
     """Host header [default: host and port of the URL]"""
 

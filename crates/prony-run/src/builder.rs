@@ -5,9 +5,9 @@ use std::mem;
 use std::sync::Arc;
 
 use prony_core::plan::{
-    CallSpec, Check, Checks, Data, Exchange, Expect, Follow, Group, Http2Spec, HttpVersion, Load,
-    Pick, Placement, Plan, ProxySpec, RedirectServer, Redirects, Sessions, Shard, Stop, StreamPlan,
-    Think, TlsSpec,
+    AwsSigning, CallSpec, Check, Checks, Data, Exchange, Expect, Follow, Group, Http2Spec,
+    HttpVersion, Load, Pick, Placement, Plan, ProxySpec, RedirectServer, Redirects, Sessions,
+    Shard, Stop, StreamPlan, Think, TlsSpec,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
@@ -47,6 +47,8 @@ pub struct Draft {
     pub instead: Option<Instead>,
     /// The proxy that all connections go through.
     pub proxy: Option<Box<ProxySpec>>,
+    /// How requests are signed for AWS.
+    pub aws_sigv4: Option<Box<AwsSigning>>,
     /// The server name for TLS, instead of the hosts.
     pub server_name: Option<String>,
     /// The TLS options.
@@ -162,6 +164,7 @@ impl Draft {
             thresholds: self.thresholds,
             tls: self.tls,
             proxy: self.proxy,
+            aws_sigv4: self.aws_sigv4,
             seed: self.seed.unwrap_or(around.seed),
             shard: self.shard.unwrap_or(plan.shard),
             ..plan

@@ -94,6 +94,9 @@ impl Plan {
         if let Some(authorization) = plan.proxy.as_mut().and_then(|p| p.authorization.as_mut()) {
             *authorization = Secret::hidden();
         }
+        if let Some(signing) = plan.aws_sigv4.as_deref_mut() {
+            signing.hide();
+        }
         plan
     }
 }

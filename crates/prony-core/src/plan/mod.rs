@@ -17,6 +17,7 @@ mod proxy;
 mod session;
 mod shard;
 mod shared;
+mod sigv4;
 mod socket;
 mod stream;
 mod tls;
@@ -55,6 +56,7 @@ pub use parse::status_text;
 pub use proxy::ProxySpec;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
 pub use shared::Shared;
+pub use sigv4::AwsSigning;
 pub use socket::{SocketStep, Wait};
 pub use stream::{StreamFormat, StreamPlan};
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
@@ -154,6 +156,9 @@ pub struct Plan {
     /// The proxy that all connections go through; `None`: they go to the servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Box<ProxySpec>>,
+    /// How requests are signed for AWS; `None`: they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aws_sigv4: Option<Box<AwsSigning>>,
     /// The seed of every random draw.
     pub seed: u64,
     /// The share of the whole plan that this plan is.
@@ -198,6 +203,9 @@ pub struct CallSpec {
     /// Whether the body of a template is compressed with gzip for each request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gzip: bool,
+    /// Whether it is not signed, although the plan signs requests.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsigned: bool,
     /// The values to extract from a successful reply, for later requests of the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extract: Vec<Extract>,
@@ -509,6 +517,7 @@ impl Plan {
             websocket: None,
             tls: None,
             proxy: None,
+            aws_sigv4: None,
             seed: 1,
             shard: Shard::WHOLE,
         }

@@ -186,6 +186,19 @@ impl Filled {
         }
     }
 
+    /// Add header lines, each with its line break.
+    pub fn add_lines(&mut self, lines: &[u8]) {
+        self.headers.extend_from_slice(lines);
+    }
+
+    /// The names and values of the header lines that are sent after those of the plan.
+    pub fn header_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.headers.split(|&byte| byte == b'\n').filter_map(|line| {
+            let middle = line.iter().position(|&byte| byte == b':')?;
+            Some((&line[..middle], line[middle + 1..].trim_ascii()))
+        })
+    }
+
     /// The same as another one, but with an empty body.
     pub fn copy_without_body(&mut self, other: &Self) {
         self.clear();
@@ -271,6 +284,9 @@ mod tests {
         filled.add_header("Last-Event-ID", b"7");
         assert_eq!((filled.path(), filled.header(0), filled.body()), (None, None, None));
         assert_eq!(filled.headers(), b"Last-Event-ID: 7\r\n");
+        filled.add_lines(b"A: b c\r\n");
+        let lines: Vec<_> = filled.header_lines().collect();
+        assert_eq!(lines, [(&b"Last-Event-ID"[..], &b"7"[..]), (b"A", b"b c")]);
         assert!(filled.has("last-event-id"));
     }
 

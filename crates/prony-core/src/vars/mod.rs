@@ -9,6 +9,7 @@ pub(crate) mod message;
 mod now;
 mod random;
 mod sign;
+mod sigv4;
 mod table;
 pub(crate) mod template;
 
@@ -16,6 +17,7 @@ pub use awaited::{Awaited, Content, Matcher};
 pub use extract::{BODY_LIMIT, Extract, ExtractError, Place};
 pub(crate) use extract::{Body, Extractor, check_expression, expression};
 pub use now::VIRTUAL_EPOCH;
+pub(crate) use sigv4::{BodyDigest, Signer, ToSign, body_digest};
 pub(crate) use table::NO_ROW;
 pub use table::{Exhausted, PickRow, Table, TableError};
 pub use template::{BUILT_IN, Moment, Scope, Template, TemplateError};

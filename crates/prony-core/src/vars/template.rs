@@ -154,6 +154,27 @@ impl Template {
         names
     }
 
+    /// A text whose only fields are environment variables, with their values.
+    ///
+    /// # Errors
+    /// A field that is something else, or a variable that is not set.
+    pub(crate) fn with_environment(
+        text: &str,
+        environment: &[(String, Secret)],
+    ) -> Result<Secret, String> {
+        let scope = Scope { environment: environment.to_vec(), ..Scope::default() };
+        let template = Self::parse(text.as_bytes(), &scope, &mut 0).map_err(|error| error.what)?;
+        if !template.values().all(|what| matches!(what, What::Environment(_) | What::Quoted(_))) {
+            return Err("its fields can only be environment variables: {{env NAME}}".to_owned());
+        }
+        let locals = Locals::default();
+        let moment = Moment { seed: 0, session: 0, request: 0, counter: 0 };
+        let source = Source { moment, tables: &[], locals: &locals, sent: Sent::default() };
+        let mut out = Vec::new();
+        template.fill(source, &mut out, &mut Vec::new()).map_err(|_| "it has no value")?;
+        String::from_utf8(out).map(Secret::from).map_err(|_| "it is not UTF-8 text".to_owned())
+    }
+
     /// Whether it has a field.
     pub(super) fn is_variable(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Field(..)))

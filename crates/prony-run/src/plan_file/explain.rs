@@ -20,7 +20,7 @@ use super::grpc;
 use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
-use super::{http2, proxy, socket, stream, websocket};
+use super::{http2, proxy, sigv4, socket, stream, websocket};
 
 /// Writes the plan as a plan file, with `notes` (full sentences) as comments at the top. Execution
 /// options such as threads and driver are not part of a plan.
@@ -46,6 +46,9 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     }
     if let Some(spec) = &plan.proxy {
         proxy::explain(spec, &mut out);
+    }
+    if let Some(signing) = &plan.aws_sigv4 {
+        sigv4::explain(signing, &mut out);
     }
     if plan.http.is_http2() {
         http2::explain(plan, &mut out);
@@ -321,6 +324,9 @@ impl<'p> Writer<'p> {
         }
         if call.gzip {
             add("compress", quoted("gzip"));
+        }
+        if call.unsigned {
+            add("aws-sigv4", "false".to_owned());
         }
         if !call.raw.is_empty() {
             add("raw", text_or_base64(&call.raw));

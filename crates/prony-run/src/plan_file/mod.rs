@@ -17,6 +17,7 @@ mod proxy;
 mod reader;
 mod request;
 mod session;
+mod sigv4;
 mod socket;
 mod stream;
 mod tls;
@@ -41,9 +42,10 @@ use request::{Names, Requests};
 
 pub use explain::explain;
 pub use request::Common;
+pub use sigv4::{aws_signing, read_key};
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 38] = [
+const OF_PLANS: [&str; 39] = [
     "url",
     "endpoints",
     "host",
@@ -82,6 +84,7 @@ const OF_PLANS: [&str; 38] = [
     "expect-grpc",
     "grpc",
     "websocket",
+    "aws-sigv4",
 ];
 
 /// Reads a plan file.
@@ -304,6 +307,7 @@ impl<'a> Requests<'a> {
         draft.shard = self.shard(top);
         draft.thresholds = self.thresholds(top);
         (draft.instead, draft.proxy) = (self.redirect(top), self.proxy(top));
+        draft.aws_sigv4 = self.aws_sigv4(top);
         self.tls(top, &mut draft);
         let grpc = self.grpc(top, &mut draft);
         self.http2(top, &mut draft);
@@ -313,6 +317,7 @@ impl<'a> Requests<'a> {
         let refused = !self.problems.is_empty() || (has_sessions && sessions.is_none());
         draft.targets = Targets { sessions, data, redirect_to, ..self.take_targets() };
         dynamic::read_environment(&mut draft.targets);
+        read_key(draft.aws_sigv4.as_deref(), &mut draft.targets.data);
         let mut planned = draft.plan(around);
         if refused {
             self.check_fields(&planned.plan);

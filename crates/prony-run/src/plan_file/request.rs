@@ -188,12 +188,13 @@ impl<'a> Requests<'a> {
         let redirects = self.redirects(section);
         let grpc = self.grpc_call(section);
         let templates = section.take("templates").and_then(|i| i.boolean(&mut self.problems));
+        let unsigned = self.unsigned(section);
         let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a string"));
         let goal = self.goal(section)?;
         let mut call = self.finish(goal, method.into(), headers, body);
         call.extract = extract;
         call.checks = checks.into();
-        (call.redirects, call.grpc) = (redirects, grpc);
+        (call.redirects, call.grpc, call.unsigned) = (redirects, grpc, unsigned);
         call.bare = bare.unwrap_or(self.common.bare);
         call.authority = host.map_or(call.authority, Into::into);
         call.raw = raw.unwrap_or_default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use prony_core::grpc::Gzip;
 use prony_core::machine::Machine;
-use prony_core::plan::{Burst, CallSpec, Plan, SessionKind, Sessions, Stop, Think};
+use prony_core::plan::{AwsSigning, Burst, CallSpec, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::schedule::Arrivals;
 use prony_core::script::{PickRow, Table};
 use prony_core::units::{ConnId, Nanos};
@@ -174,4 +174,72 @@ fn bodies_are_compressed_for_each_request() {
     let mut wrong = packed.clone();
     wrong.calls[0].template = false;
     assert!(wrong.check().expect_err("no template").contains("compressed for each request"));
+}
+
+/// The plan with signatures for AWS.
+fn signing(mut plan: Plan) -> Plan {
+    plan.data.environment.push(("AWS_TOKEN".to_owned(), "tok".into()));
+    plan.aws_sigv4 = Some(Box::new(AwsSigning {
+        region: "eu-central-1".to_owned(),
+        service: "execute-api".to_owned(),
+        access_key: "AKIDEXAMPLE".into(),
+        secret_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".into(),
+        token: Some("{{env AWS_TOKEN}}".into()),
+    }));
+    plan
+}
+
+/// The date, the token, and the signature of a request.
+fn aws(request: &Request) -> [&str; 3] {
+    let authorization = request.header("Authorization").expect("a signature");
+    let scope = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260101/eu-central-1/execute-api/";
+    assert!(authorization.starts_with(scope), "{authorization}");
+    let signature = authorization.rsplit_once("Signature=").expect("its last part").1;
+    let header = |name| request.header(name).expect("a header");
+    [header("X-Amz-Date"), header("X-Amz-Security-Token"), signature]
+}
+
+/// The signatures were computed by another implementation (botocore). They are those of the time of
+/// the send, in sessions and without.
+#[test]
+fn requests_are_signed_for_aws_when_they_are_sent() {
+    let call =
+        template("/o?n={{counter}}", &[("X-Amz-Meta-N", "{{users.name}}")], "{\"n\":{{counter}}}");
+    let plan = signing(twice(call, 8));
+    let first = run(&plan, 1);
+    assert_eq!(first.len(), 16);
+    let expected = [
+        "33dd1366e9e2e509d2eb376f554a20089ce8d1c192104a644dd53c419186cc3a",
+        "183964ce3d2dc99c87fadb5c4402d29c027acc1b5791e2499c7883a3d756c810",
+    ];
+    for (n, expected) in [1, 2].into_iter().zip(expected) {
+        let line = format!("PUT /o?n={n} HTTP/1.1");
+        let request = first.iter().find(|request| request.line == line).expect("it was sent");
+        assert_eq!(aws(request), ["20260101T000000Z", "tok", expected]);
+    }
+    for shares in [2, 3] {
+        assert_eq!(run(&plan, shares), first, "{shares} shares");
+    }
+    let mut alone = signing(open(2.0, Arrivals::Fixed, 4));
+    alone.calls = vec![get("/a"), CallSpec { unsigned: true, ..get("/b") }].into();
+    let sent = run(&alone, 1);
+    let (signed, plain): (Vec<_>, Vec<_>) =
+        sent.iter().partition(|request| request.line == "GET /a HTTP/1.1");
+    let signed: Vec<_> = signed.into_iter().map(aws).collect();
+    let of = |date, signature| [date, "tok", signature];
+    assert_eq!(
+        signed,
+        [
+            of(
+                "20260101T000000Z",
+                "3e30921f9204b9d57d45759377625f4d20760255a4387e5505a1e73b0593958e"
+            ),
+            of(
+                "20260101T000001Z",
+                "b2a38379f4805dc75391832d23b77a16f8da94fa2634935a0b26498150ce4b52"
+            ),
+        ]
+    );
+    assert_eq!(plain.len(), 2);
+    assert!(plain.iter().all(|request| request.header("Authorization").is_none()), "{plain:?}");
 }

@@ -1,5 +1,6 @@
 //! The command line options. [`plan`] turns parsed options into a plan.
 
+pub mod auth;
 pub mod capacity;
 pub mod checks;
 pub mod compare;
@@ -44,10 +45,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use prony_core::plan::{HttpVersion, Pick, Secret, Think};
+use prony_core::plan::{HttpVersion, Pick, Think};
 use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 
+use auth::AuthArgs;
 use capacity::CapacityArgs;
 use checks::CheckArgs;
 use compare::CompareArgs;
@@ -402,14 +404,9 @@ pub struct LoadArgs {
     /// The options of forms.
     #[command(flatten)]
     pub form: FormArgs,
-    /// Name and password for basic authentication, or @FILE [default: from the URL]
-    ///
-    /// The file contains one line, NAME:PASS. @- reads standard input.
-    #[arg(
-        short, long, value_name = "NAME:PASS", help_heading = REQUEST,
-        value_parser = values::user,
-    )]
-    pub user: Option<Secret>,
+    /// The options of credentials.
+    #[command(flatten)]
+    pub auth: AuthArgs,
     /// Host header [default: host and port of the URL]
     #[arg(long, value_name = "NAME", help_heading = REQUEST, value_parser = values::host)]
     pub host: Option<String>,
@@ -544,8 +541,7 @@ pub struct DemoArgs {
     pub output: OutputArgs,
 }
 
-/// The command that the user probably meant by an unknown word: one that differs in at most two
-/// letters.
+/// The command that an unknown word probably means: one that differs in at most two letters.
 pub(crate) fn command_meant(word: &str) -> Option<String> {
     let is_bare = word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
     let names = NAMES.into_iter().filter(|_| is_bare);
@@ -588,8 +584,7 @@ fn load_alone() -> clap::Command {
     LoadArgs::augment_args(command)
 }
 
-/// The words of a command line that runs a load, without the command `load`; the first one is the
-/// name of the program. `None` for any other command.
+/// The words of a load, without the command `load`, from the name of the program on; else `None`.
 fn of_load<W: AsRef<OsStr>>(words: &[W]) -> Option<impl Iterator<Item = &OsStr>> {
     let first = words.get(1)?.as_ref().to_str()?;
     let skipped = usize::from(first == "load");

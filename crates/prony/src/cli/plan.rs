@@ -22,7 +22,7 @@ use crate::users::Users;
 
 /// The plan of the options; reads the files that they name.
 pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
-    let args = &LoadArgs { user: values::user_of("--user", args.user.as_ref())?, ..args.clone() };
+    let args = &LoadArgs { auth: args.auth.read()?, ..args.clone() };
     let headers = headers(&args.header)?;
     let version = args.grpc.version(args.grpc.is_asked(&args.urls), args.http2.version(args.http));
     check_conflicts(args, &headers, version)?;
@@ -30,6 +30,8 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     let mut targets = targets(args, &headers)?;
     targets.check_all(&args.checks.check);
     args.follow.add_servers(&mut targets);
+    let aws_sigv4 = args.auth.signing();
+    plan_file::read_key(aws_sigv4.as_deref(), &mut targets.data);
     let instead = instead(args)?;
     let secured = tls::check(&args.tls, &targets.endpoints, "an https:// URL")?;
     let mut load = load(args)?;
@@ -40,6 +42,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         targets,
         instead,
         proxy: args.proxy.spec(is_tunneled(args, version))?,
+        aws_sigv4,
         server_name: args.tls.sni.clone(),
         pick: Some(args.pick),
         load,
@@ -201,7 +204,7 @@ fn check_arrivals(args: &LoadArgs) -> Result<(), Error> {
 
 fn check_header_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), Error> {
     for (given, option, name) in [
-        (args.user.is_some(), "--user", "Authorization"),
+        (args.auth.basic().is_some(), "--user", "Authorization"),
         (args.content_type.is_some(), "--content-type", "Content-Type"),
         (args.form.is_asked(), "--form", "Content-Type"),
         (args.host.is_some(), "--host", "Host"),
@@ -330,7 +333,7 @@ fn sessions(args: &LoadArgs, headers: &[(String, String)], file: &Path) -> Resul
         return Err(Error::Needs("--session", "exactly one URL", why));
     };
     let mut url = Url::parse(url).map_err(Error::Url)?;
-    if let Some(user) = &args.user {
+    if let Some(user) = args.auth.basic() {
         let parts = user.expose().split_once(':');
         url.user = parts.map(|(name, password)| (name.to_owned(), password.into()));
     }
@@ -383,7 +386,7 @@ fn call(
     let options: Vec<_> = options.cloned().collect();
     headers.extend(options);
     let of_url = |(name, password): &(String, Secret)| format!("{name}:{}", password.expose());
-    let user = args.user.as_ref().map(|user| user.expose().to_owned());
+    let user = args.auth.basic().map(|user| user.expose().to_owned());
     let user = user.or_else(|| item.url.user.as_ref().map(of_url));
     if let Some(user) = user
         && !has_header(&headers, "Authorization")

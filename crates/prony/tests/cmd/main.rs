@@ -67,6 +67,7 @@ fn runs_the_plan_files_in_the_documentation() {
         let prony = |words: &[&str]| {
             let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
             prony.current_dir(folder.path()).env("ORDERS_KEY", "secret").args(words);
+            prony.env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE").env("AWS_SECRET_ACCESS_KEY", "secret");
             let out = prony.output().expect("prony runs");
             let reported = [out.stdout, out.stderr].concat();
             (out.status.code(), String::from_utf8(reported).expect("text"))

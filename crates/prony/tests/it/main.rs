@@ -4,6 +4,7 @@ mod ab;
 mod addresses;
 mod aggregators;
 mod arrivals;
+mod aws;
 mod beside;
 mod broadcast;
 mod build_server;

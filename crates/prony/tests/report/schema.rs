@@ -410,6 +410,9 @@ fn through_a_proxy() -> Summary {
     let mut proxy = ProxySpec::parse("name:pass@p:3128").expect("an address");
     proxy.tunnel = true;
     summary.plan.proxy = Some(Box::new(proxy));
+    let key = r#"{"region":"r","service":"s3","access_key":"ID","secret_key":"s","token":"t"}"#;
+    summary.plan.aws_sigv4 = serde_json::from_str(key).expect("a key");
+    summary.plan.calls[0].unsigned = true;
     summary.main.times.tunnel.record(Span::from_millis(2));
     let reasons = [("status 407".to_owned(), 1)].into();
     summary.main.proxy = Some(Box::new(ProxyTally { opened: 1, reasons }));
@@ -463,8 +466,7 @@ fn summaries() -> Vec<Summary> {
     unique.push(["8"]).expect("one cell");
     filled.plan.data.tables.push(Arc::new(unique));
     filled.plan.data.variables.push(("me".to_owned(), "{{users.id}}".to_owned()));
-    filled.plan.calls[0].template = true;
-    filled.plan.calls[0].gzip = true;
+    (filled.plan.calls[0].template, filled.plan.calls[0].gzip) = (true, true);
     for place in [
         Place::Header { name: "X".to_owned(), regex: Some("a".to_owned()) },
         Place::Json("/a".to_owned()),

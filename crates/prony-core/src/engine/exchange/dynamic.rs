@@ -8,6 +8,7 @@ use super::following::{After, ChainEnd, Following};
 use super::logged::Paths;
 use super::resumed::Resumed;
 use super::script::Scripted;
+use super::signed::Signed;
 use crate::director::{Director, Step};
 use crate::fault::Fault;
 use crate::plan::Plan;
@@ -31,6 +32,8 @@ pub(in crate::engine) enum Dynamic {
     Checked(Box<Checked>),
     /// Redirects are followed, whatever else is decided.
     Following(Box<Following>),
+    /// Requests are signed, whatever else is decided.
+    Signed(Box<Signed>),
 }
 
 impl Dynamic {
@@ -51,10 +54,11 @@ impl Dynamic {
         Self::around(plan, Some(Self::Directed(Box::new(Directed::new(director)))))
     }
 
-    /// The same as `inner`, with the checks of replies, the redirects that are followed, and the
-    /// streams that are opened again.
+    /// The same as `inner`, with the checks of replies, the redirects that are followed, the
+    /// signatures, and the streams that are opened again.
     fn around(plan: &Plan, inner: Option<Self>) -> Option<Self> {
         let usual = Following::around(plan, Checked::around(plan, inner));
+        let usual = Signed::around(plan, usual);
         match reconnects(plan) {
             true => Some(Self::Resumed(Box::new(Resumed::new(usual)))),
             false => usual,
@@ -68,6 +72,7 @@ impl Dynamic {
             Self::Checked(checked) => Some(checked.take()),
             Self::Resumed(resumed) => resumed.usual.as_mut()?.take_checks(),
             Self::Following(following) => following.inner.as_mut()?.take_checks(),
+            Self::Signed(signed) => signed.inner.as_mut()?.take_checks(),
             Self::Scripted(_) | Self::Directed(_) | Self::Logged(_) => None,
         }
     }
@@ -81,6 +86,7 @@ impl Dynamic {
     fn following(&mut self) -> Option<&mut Following> {
         match self {
             Self::Following(following) => Some(following),
+            Self::Signed(signed) => signed.inner.as_mut()?.following(),
             _ => None,
         }
     }
@@ -102,6 +108,7 @@ impl Dynamic {
     pub(in crate::engine) fn endpoint(&self, id: RequestId) -> Option<u32> {
         match self {
             Self::Following(following) => following.endpoint(id),
+            Self::Signed(signed) => signed.inner.as_ref()?.endpoint(id),
             _ => None,
         }
     }
@@ -155,6 +162,7 @@ impl Dynamic {
             Self::Resumed(resumed) => resumed.usual.as_ref()?.usual(),
             Self::Checked(checked) => checked.inner.as_ref()?.usual(),
             Self::Following(following) => following.inner.as_ref()?.usual(),
+            Self::Signed(signed) => signed.inner.as_ref()?.usual(),
             usual => Some(usual),
         }
     }
@@ -164,6 +172,7 @@ impl Dynamic {
             Self::Resumed(resumed) => resumed.usual.as_mut()?.usual_mut(),
             Self::Checked(checked) => checked.inner.as_mut()?.usual_mut(),
             Self::Following(following) => following.inner.as_mut()?.usual_mut(),
+            Self::Signed(signed) => signed.inner.as_mut()?.usual_mut(),
             usual => Some(usual),
         }
     }
@@ -171,7 +180,8 @@ impl Dynamic {
     /// What reads replies: the checks, or what decides.
     fn reader(&mut self) -> Option<&mut Self> {
         match self {
-            Self::Resumed(resumed) => resumed.usual.as_mut(),
+            Self::Resumed(resumed) => resumed.usual.as_mut()?.reader(),
+            Self::Signed(signed) => signed.inner.as_mut(),
             reader => Some(reader),
         }
     }
@@ -189,6 +199,17 @@ impl Dynamic {
     pub(in crate::engine) fn set_epoch(&mut self, epoch: u64) {
         if let Some(Self::Scripted(scripted)) = self.usual_mut() {
             scripted.set_epoch(epoch);
+        }
+        if let Some(signed) = self.signed() {
+            signed.epoch = epoch;
+        }
+    }
+
+    fn signed(&mut self) -> Option<&mut Signed> {
+        match self {
+            Self::Resumed(resumed) => resumed.usual.as_mut()?.signed(),
+            Self::Signed(signed) => Some(signed),
+            _ => None,
         }
     }
 
@@ -249,6 +270,9 @@ impl Dynamic {
                 following.follows(call)
                     || following.inner.as_ref().is_some_and(|inner| inner.fills(call))
             }
+            Self::Signed(signed) => {
+                signed.signs(call) || signed.inner.as_ref().is_some_and(|inner| inner.fills(call))
+            }
         }
     }
 
@@ -269,6 +293,7 @@ impl Dynamic {
                 None => unreachable!("without it, no call is filled in"),
             },
             Self::Following(following) => following.fill(id, exchange, now),
+            Self::Signed(signed) => signed.fill(id, exchange, now),
         }
     }
 
@@ -284,6 +309,9 @@ impl Dynamic {
             }
             Self::Checked(checked) => checked.wants_headers(call),
             Self::Following(following) => following.wants_headers(call),
+            Self::Signed(signed) => {
+                signed.inner.as_ref().is_some_and(|inner| inner.wants_headers(call))
+            }
         }
     }
 
@@ -300,6 +328,9 @@ impl Dynamic {
             Self::Checked(checked) => checked.wants_body(call),
             Self::Following(following) => {
                 following.inner.as_ref().is_some_and(|inner| inner.wants_body(call))
+            }
+            Self::Signed(signed) => {
+                signed.inner.as_ref().is_some_and(|inner| inner.wants_body(call))
             }
         }
     }

@@ -14,6 +14,7 @@ pub(super) mod outcome;
 mod reconnects;
 mod resumed;
 pub(super) mod script;
+mod signed;
 mod streams;
 mod tokens;
 
@@ -140,8 +141,7 @@ impl Exchange {
         }
     }
 
-    /// Start another request in this slot. Fields that are meaningless before the send keep their
-    /// values.
+    /// Start another request in this slot. What is meaningless before the send keeps its value.
     #[inline]
     fn begin(&mut self, new: New) {
         let New { intended, call, user, nth } = new;
@@ -324,8 +324,7 @@ impl Exchange {
         self.blocked
     }
 
-    /// Count the time since the last update as a wait for room: on its connection, if it is blocked
-    /// there, else in the queue.
+    /// Count the time since the last update as a wait for room: in the queue, or if it is blocked.
     pub(super) fn waited_in_queue(&mut self, now: Nanos) {
         let wait = now.since(self.waits_until);
         match std::mem::take(&mut self.blocked) {

@@ -50,7 +50,9 @@ impl Requests {
         let templates = plan.calls.iter().any(|call| call.template);
         let reconnects = plan.stream.as_deref().is_some_and(|stream| stream.reconnect);
         let follows = plan.follow.is_some();
+        let signs = plan.aws_sigv4.is_some();
         let filled = plan.is_logged() || directed || cookies || templates || reconnects || follows;
+        let filled = filled || signs;
         let specs = if filled { plan.calls.clone() } else { Shared::default() };
         let ends = plan.requests_per_connection.is_some();
         let proxy = plan.proxy.as_deref().filter(|proxy| !proxy.tunnel);

@@ -102,7 +102,8 @@ impl Requests {
             plan.sessions.as_ref().is_some_and(|s| s.directed || s.cookies != Cookies::Off);
         let reconnects = plan.stream.as_deref().is_some_and(|stream| stream.reconnect);
         let follows = plan.follow.is_some();
-        let is_filled = of_sessions || plan.is_logged() || reconnects || follows;
+        let signs = plan.aws_sigv4.is_some();
+        let is_filled = of_sessions || plan.is_logged() || reconnects || follows || signs;
         let scheme = plan.endpoints.iter().map(|e| match e.tls_name() {
             Some(_) => &b"https"[..],
             None => b"http",

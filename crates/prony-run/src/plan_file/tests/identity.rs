@@ -3,11 +3,11 @@
 use std::sync::{Arc, OnceLock};
 
 use prony_core::plan::{
-    Alternative, AtLimit, Burst, CallSpec, Checks, Control, Cookies, Data, Expect, Follow, Gate,
-    Group, GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement, Plan,
-    ProxySpec, RedirectServer, Redirects, Resume, Retry, RetryOn, SessionKind, Sessions, Shard,
-    Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion, TokenDialect, TokenPlan,
-    Until,
+    Alternative, AtLimit, AwsSigning, Burst, CallSpec, Checks, Control, Cookies, Data, Expect,
+    Follow, Gate, Group, GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement,
+    Plan, ProxySpec, RedirectServer, Redirects, Resume, Retry, RetryOn, SessionKind, Sessions,
+    Shard, Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion, TokenDialect,
+    TokenPlan, Until,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
@@ -101,6 +101,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
                 expect,
                 template,
                 gzip,
+                unsigned: false,
                 extract,
                 redirects: None,
                 grpc: None,
@@ -478,6 +479,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             groups,
             follow,
             endpoints: endpoints.into_iter().collect(),
+            aws_sigv4: aws_sigv4(seed >> 48, &mut calls),
             calls: calls.into(),
             pick: if has_sessions { Pick::InTurn } else { pick },
             stop: Stop { sessions: session_count.filter(|_| has_sessions), ..stop },
@@ -542,6 +544,20 @@ fn groups(random: u64, sessions: Option<&Sessions>) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// Signatures of some requests, with a key of the plan.
+fn aws_sigv4(random: u64, calls: &mut [CallSpec]) -> Option<Box<AwsSigning>> {
+    if random & 3 != 0 || calls[0].bare {
+        return None;
+    }
+    for (i, call) in calls.iter_mut().enumerate().skip(1) {
+        call.unsigned = call.bare || random >> (i + 3) & 1 == 1;
+    }
+    let token = (random & 4 == 0).then(|| "t\"'".into());
+    let (region, service) = ("eu-central-1".to_owned(), "s3".to_owned());
+    let (access_key, secret_key) = ("ID".into(), "{{\"{{\"}}'/+".into());
+    Some(Box::new(AwsSigning { region, service, access_key, secret_key, token }))
 }
 
 /// Redirects of all requests, or of single ones.

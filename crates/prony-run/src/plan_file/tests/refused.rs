@@ -127,7 +127,7 @@ fn requests() {
             p:3:3: the path contains '\n', which is not allowed
             p:3:5: a request has no key `pth`; did you mean `path`?
             p:3:17: a request has no key `methd`; did you mean `method`?
-            p:3:32: a request has no key `hurz`; it may have bare, body, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, templates, url
+            p:3:32: a request has no key `hurz`; it may have aws-sigv4, bare, body, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, templates, url
             p:3:31: `url` includes it; omit `path`
             p:3:28: there is no endpoint 0 in the list `endpoints`
             p:3:14: `method`: the method 'G T' contains ' '; write GET, POST or the like
@@ -151,7 +151,7 @@ fn requests() {
             p:3:36: `expect-length`: '-1' is not a count: it must start with a digit; write 500, 10k, 2m or 1g
             p:3:54: `expect-body` is a number, expected a string
             p:3:20: `expect`: 'x' is not a status or range of statuses from 100 to 599; write 200, 2xx or 200-299,404
-            p:3:5: a request has no key `think`; it may have bare, body, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, templates, url
+            p:3:5: a request has no key `think`; it may have aws-sigv4, bare, body, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, templates, url
         "#]],
     );
 }
@@ -202,7 +202,7 @@ fn sessions() {
             p:4:36: a burst has no key `path`; it may have at-limit, burst, lead, repeat, retry, think, unless, until, when
             p:4:56: `think` is an array, expected a time, as "2s" or "exp:2s"
             p:4:69: `repeat` '0': must be at least 1
-            p:4:26: a request has no key `lead`; it may have at-limit, bare, body, burst, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, repeat, retry, templates, think, unless, until, url, when
+            p:4:26: a request has no key `lead`; it may have at-limit, aws-sigv4, bare, body, burst, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, repeat, retry, templates, think, unless, until, url, when
             p:3:11: `cookies`: 'yes' is unknown; write "off" or "session" or "shared" or "always"
             p:4:8: `lost`: '1' is unknown; write "idempotent" or "resend" or "fail"
             p:5:14: `on-failure`: 'stop' is unknown; write "end" or "continue"

@@ -113,14 +113,14 @@ fn refuses_decisions_that_cannot_be_made() {
         &texts.each_ref().map(String::as_str),
         expect![[r#"
             p:6:24: `when` is a number, expected a condition, as "{{stock}} > 0"
-            p:6:27: `when`: 'x' is unknown; known names: status, session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:6:27: `when`: 'x' is unknown; known names: status, session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:6:39: `unless`: '=' is not an operator; write '==' to compare
             p:6:25: `when`: it has no field, so it is always the same; write as in '{{name}} == value', and enclose a text that contains 'and' or 'or' in quotes
             p:6:25: `until` needs `repeat`, the most times to make the step: 2 or more
             p:6:28: `at-limit` needs `until`; add it, or omit `at-limit`
             p:6:62: `at-limit`: 'stop' is unknown; write "fail" or "continue"
             p:6:37: `until` is empty, expected a condition, as "{{stock}} > 0"
-            p:6:28: a request has no key `when`; it may have bare, body, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, templates, url
+            p:6:28: a request has no key `when`; it may have aws-sigv4, bare, body, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, templates, url
             p:6:14: `switch` is a number, expected a list of alternatives: [{ weight = 3, request = [...] }, ...]
             p:6:14: no alternative of the switch has a request
             p:6:33: the alternative has no `request`; write request = [] to make nothing
