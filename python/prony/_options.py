@@ -455,6 +455,23 @@ class LoadOptions(SharedOptions, total=False):
     ;filename=NAME may follow; a text with ; can be in double quotes. @- reads standard
     input."""
 
+    body_lines: File
+    """Send the lines of this file as bodies, one for each request; `-` is standard input
+
+    The method is POST unless --method names one. The file is kept in memory; empty lines are
+    left out."""
+
+    body_pick: str
+    """How to choose the line of --body-lines: in-turn, random or unique [default: in-turn]
+
+    unique: each line is sent once, and the load ends after the last."""
+
+    glob: bool
+    """URLs are patterns, as in curl: /item/[1-100], /[001-100:10], /[a-z], /{cart,list}
+
+    Each request has the next values, or with --pick random any. Only path and query have
+    patterns. \\[ and \\{ stand for themselves."""
+
     location: bool
     """Follow redirects, each by a request of its own
 
@@ -1223,6 +1240,23 @@ class CapacityOptions(SharedOptions, total=False):
     ;filename=NAME may follow; a text with ; can be in double quotes. @- reads standard
     input."""
 
+    body_lines: File
+    """Send the lines of this file as bodies, one for each request; `-` is standard input
+
+    The method is POST unless --method names one. The file is kept in memory; empty lines are
+    left out."""
+
+    body_pick: str
+    """How to choose the line of --body-lines: in-turn, random or unique [default: in-turn]
+
+    unique: each line is sent once, and the load ends after the last."""
+
+    glob: bool
+    """URLs are patterns, as in curl: /item/[1-100], /[001-100:10], /[a-z], /{cart,list}
+
+    Each request has the next values, or with --pick random any. Only path and query have
+    patterns. \\[ and \\{ stand for themselves."""
+
     location: bool
     """Follow redirects, each by a request of its own
 
@@ -1432,6 +1466,23 @@ class CompareOptions(SharedOptions, total=False):
     As curl's -F: @ uploads a file, < takes the text from a file. ;type=TYPE and
     ;filename=NAME may follow; a text with ; can be in double quotes. @- reads standard
     input."""
+
+    body_lines: File
+    """Send the lines of this file as bodies, one for each request; `-` is standard input
+
+    The method is POST unless --method names one. The file is kept in memory; empty lines are
+    left out."""
+
+    body_pick: str
+    """How to choose the line of --body-lines: in-turn, random or unique [default: in-turn]
+
+    unique: each line is sent once, and the load ends after the last."""
+
+    glob: bool
+    """URLs are patterns, as in curl: /item/[1-100], /[001-100:10], /[a-z], /{cart,list}
+
+    Each request has the next values, or with --pick random any. Only path and query have
+    patterns. \\[ and \\{ stand for themselves."""
 
     location: bool
     """Follow redirects, each by a request of its own

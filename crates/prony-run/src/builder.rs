@@ -135,7 +135,8 @@ impl Draft {
         }
         let follow = targets.follow(self.redirects.unwrap_or(Redirects::Off));
         let (load, cap) = self.load.load(around);
-        let stop = stop_rules(self.stop, &load, self.duration.unwrap_or(DURATION));
+        let given = Stop { requests: targets.most(self.stop.requests), ..self.stop };
+        let stop = stop_rules(given, &load, self.duration.unwrap_or(DURATION));
         let plan = Plan::new(targets.endpoints, targets.calls, load, stop);
         let http = self.http.unwrap_or(plan.http);
         let is_open = matches!(plan.load, Load::Open { .. });
@@ -290,6 +291,14 @@ impl Targets {
                 }
             };
         }
+    }
+
+    /// The most requests: `given`, and no more than there are rows that are used once. (With
+    /// sessions, these limit the sessions.)
+    fn most(&self, given: Option<u64>) -> Option<u64> {
+        let has_rows = self.sessions.is_none() && self.calls.iter().any(|call| call.template);
+        let rows = Some(self.data.sessions_max()).filter(|&rows| has_rows && rows < u64::MAX);
+        given.into_iter().chain(rows).min()
     }
 
     /// What is followed, if any request follows redirects. Their times are those of a group.

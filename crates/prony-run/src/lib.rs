@@ -11,6 +11,7 @@ pub mod error;
 pub mod exit;
 pub mod files;
 pub mod form;
+pub mod glob;
 pub mod goals;
 pub mod grpc;
 mod here;

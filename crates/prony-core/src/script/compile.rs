@@ -6,7 +6,7 @@ use super::cookies::{Jar, Origin};
 use super::flow::{ConditionPlace, Deciding, Flow};
 use super::{Filled, Locals, Sent, Source, Table, TableError, Unsent, is_name, messages};
 use crate::plan::{CallSpec, Cookies, Plan, Sessions, Shared};
-use crate::units::Nanos;
+use crate::units::{Nanos, Span};
 use crate::vars::Extractor;
 use crate::vars::condition::Scratch;
 use crate::vars::message::Message;
@@ -121,15 +121,7 @@ impl Script {
         if problems.is_empty() {
             match &plan.sessions {
                 Some(sessions) => check_order(sessions, &calls, &initial, &scope, &mut problems),
-                None => {
-                    let dynamic = (0..plan.calls.len()).filter(|&i| !plain(&plan.calls[i]));
-                    problems.extend(dynamic.map(|call| ScriptError {
-                        call: Some(call),
-                        part: Part::Call,
-                        at: None,
-                        what: "templates and extracts need sessions".to_owned(),
-                    }));
-                }
+                None => check_alone(plan, &calls, &initial, &scope, &mut problems),
             }
         }
         if !problems.is_empty() {
@@ -190,7 +182,7 @@ impl Script {
         locals: &'a Locals,
         scratch: &'a mut Scratch,
     ) -> Deciding<'a> {
-        let moment = self.moment(locals.session, request);
+        let moment = self.moment(locals, request);
         Deciding { seed: self.seed, moment, tables: &self.tables, locals, scratch }
     }
 
@@ -208,7 +200,7 @@ impl Script {
             let Some(template) = template else { continue };
             value.clear();
             // Random fields here do not share draws with those of the requests.
-            let moment = Moment { request: u64::MAX, ..self.moment(session, 0) };
+            let moment = Moment { request: u64::MAX, ..self.moment(locals, 0) };
             let source = self.source(moment, locals);
             if template.fill(source, &mut value, &mut scratch).is_ok() {
                 locals.set(index, &value);
@@ -234,7 +226,7 @@ impl Script {
         filled.clear();
         let (spec, call) = (&self.specs[call as usize], &self.calls[call as usize]);
         if let Some(parts) = &call.parts {
-            let source = self.source(self.moment(locals.session, request), locals);
+            let source = self.source(self.moment(locals, request), locals);
             match call.body_first {
                 false => call.fill_parts(parts, source, None, filled)?,
                 true => call.fill_body_first(parts, source, filled)?,
@@ -263,7 +255,7 @@ impl Script {
         let (spec, call) = (&self.specs[call as usize], &self.calls[call as usize]);
         filled.clear();
         if let Some(parts) = &call.parts {
-            let source = self.source(self.moment(locals.session, request), locals);
+            let source = self.source(self.moment(locals, request), locals);
             let (out, scratch) = filled.buffers();
             if parts[0].fill(source, out, scratch).is_ok() {
                 filled.end_part();
@@ -281,8 +273,11 @@ impl Script {
         Source { moment, tables: &self.tables, locals, sent: Sent::default() }
     }
 
-    fn moment(&self, session: u64, request: u64) -> Moment {
-        let counter = session.saturating_mul(self.stride).saturating_add(request);
+    fn moment(&self, locals: &Locals, request: u64) -> Moment {
+        let session = locals.session;
+        let counter = locals.counter;
+        let counter =
+            counter.unwrap_or_else(|| session.saturating_mul(self.stride).saturating_add(request));
         Moment { seed: self.seed, session, request, counter }
     }
 }
@@ -436,6 +431,36 @@ fn parse(part: Part, text: &[u8], scope: &Scope, draws: &mut u64) -> Result<Temp
     match wrong {
         Some(at) => Err(error(at, format!("{:?} cannot be sent here", char::from(text[at])))),
         None => Ok(template),
+    }
+}
+
+/// Check the requests of a plan without sessions: no later request has a value of a reply, so they
+/// have only what each has from its start.
+fn check_alone(
+    plan: &Plan,
+    calls: &[Call],
+    initial: &[Option<Template>],
+    scope: &Scope,
+    problems: &mut Vec<ScriptError>,
+) {
+    let known: Vec<bool> = initial.iter().map(Option::is_some).collect();
+    for (index, call) in calls.iter().enumerate() {
+        let error = |part, what| ScriptError { call: Some(index), part, at: None, what };
+        if !plan.calls[index].extract.is_empty() {
+            problems.push(error(Part::Call, "extracts need sessions".to_owned()));
+        } else if plan.calls[index].template && plan.clients.is_some() {
+            let what = "independent clients have no templates".to_owned();
+            problems.push(error(Part::Call, what));
+        } else if plan.calls[index].template
+            && plan.warmup > Span::ZERO
+            && plan.data.sessions_max() < u64::MAX
+        {
+            let what = "rows that are used once exclude a warm-up, unless there are sessions";
+            problems.push(error(Part::Call, what.to_owned()));
+        } else if let Some((part, variable)) = call.first_unknown(&known) {
+            let name = &scope.variables[variable];
+            problems.push(error(part, format!("'{name}' has no value: it needs a session")));
+        }
     }
 }
 

@@ -197,7 +197,7 @@ fn a_plan_without_anything_dynamic_needs_no_script() {
 fn rejects_inconsistent_plans() {
     type Change = fn(&mut Plan);
     let cases: [(Change, &str); 15] = [
-        (|p| p.sessions = None, "request 1: templates and extracts need sessions"),
+        (|p| p.sessions = None, "request 2: extracts need sessions"),
         (
             |p| p.calls[0].path = "/{{who}}".into(),
             "request 1: the path: at byte 4: 'who' is unknown",

@@ -3,6 +3,7 @@
 
 mod awaited;
 pub(crate) mod condition;
+mod cycle;
 mod extract;
 mod filter;
 pub(crate) mod message;
@@ -38,6 +39,8 @@ pub enum Unsent {
 pub struct Locals {
     /// Its number in the whole run, from 0.
     pub(crate) session: u64,
+    /// The number of its requests, if that does not follow from their session.
+    pub(crate) counter: Option<u64>,
     /// The time at which its next text is filled in, in nanoseconds since 1970.
     pub(crate) now: u64,
     /// Its row in each table.

@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::cycle::{self, Cycle};
 use super::filter::{self, Filter};
 use super::now::{self, Now};
 use super::random::{self, Draw};
@@ -27,7 +28,7 @@ pub struct Scope {
 }
 
 /// Predefined names.
-pub const BUILT_IN: [&str; 5] = ["session", "request", "counter", "random", "now"];
+pub const BUILT_IN: [&str; 6] = ["session", "request", "counter", "cycle", "random", "now"];
 
 /// A parsed text with fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +85,7 @@ pub(super) enum What {
     Session,
     Request,
     Counter(Counter),
+    Cycle(Cycle),
     Now(Now),
     /// The path of the request, or its body.
     SentPath,
@@ -277,6 +279,7 @@ impl What {
             Self::Session => random::number(moment.session.saturating_add(1), out),
             Self::Request => random::number(moment.request.saturating_add(1), out),
             Self::Counter(counter) => counter.write(moment.counter, out),
+            Self::Cycle(cycle) => cycle.write(moment.counter, out),
             Self::Now(now) => now.write(locals.now, out),
             Self::SentPath => out.extend_from_slice(source.sent.path),
             Self::SentBody => out.extend_from_slice(source.sent.body),
@@ -360,6 +363,9 @@ pub(super) fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result
     match words[..] {
         ["now", ..] => return Ok(What::Now(now::parse(&words)?)),
         ["counter", ref rest @ ..] => return Ok(What::Counter(Counter::parse(rest)?)),
+        [first, ..] if first == "cycle" || first.starts_with("cycle.") => {
+            return Ok(What::Cycle(cycle::parse(&words)?));
+        }
         _ => {}
     }
     if let Some(name) = environment_name(value) {
@@ -424,6 +430,7 @@ impl Scope {
             names.push("...".to_owned());
         }
         names.extend(["session", "request", "counter [FROM [STEP]]"].map(str::to_owned));
+        names.extend(["cycle.int LOW HIGH", "cycle.pick A B ..."].map(str::to_owned));
         names.extend(["random.int LOW HIGH"].map(str::to_owned));
         names.extend(["random.hex DIGITS", "random.text LENGTH"].map(str::to_owned));
         names.extend(["random.uuid", "random.pick A B ...", "now", "env NAME"].map(str::to_owned));

@@ -16,7 +16,8 @@ use super::request::Requests;
 use super::words::{EXHAUSTED, ROWS, word};
 use crate::builder::Targets;
 
-const TABLE: &str = "[data.NAME] with file = \"FILE.csv\", or with columns and rows";
+const TABLE: &str =
+    "[data.NAME] with file = \"FILE.csv\", with lines = \"FILE\", or with columns and rows";
 const EXTRACT: &str = "{ variable = { header = ... }, ... }; or regex, json or between \
                        instead of header";
 
@@ -193,6 +194,7 @@ impl<'a> Requests<'a> {
         let exhausted = policy.as_ref().and_then(|i| i.word(&mut self.problems, EXHAUSTED));
         let separator = section.take("separator").and_then(|i| self.separator(i));
         let (file, rows) = (section.take("file"), section.take("rows"));
+        let lines = section.take("lines");
         section.finish(&mut self.problems);
         let pick = pick.unwrap_or_default();
         if let Some(item) = policy.filter(|_| pick != PickRow::Unique) {
@@ -201,6 +203,12 @@ impl<'a> Requests<'a> {
         }
         let exhausted = exhausted.unwrap_or_default();
         let table = match (file, rows, columns) {
+            (None, None, None) if lines.is_some() => lines.and_then(|i| self.lines(i, name, pick)),
+            _ if lines.is_some() => {
+                let what = format!("`{name}`: `lines` is a whole table; omit the other keys");
+                self.problems.add(item.at, what);
+                None
+            }
             (Some(file), None, columns) => self.csv(file, separator.unwrap_or(b','), |first| {
                 let columns = columns.clone().or(first)?;
                 Some(Table::new(name, pick, columns).map_err(|e| e.to_string()))
@@ -268,6 +276,19 @@ impl<'a> Requests<'a> {
             _ => self.problems.add_foreign(format!("{shown}:1: the table has no rows")),
         }
         None
+    }
+
+    /// Reads a table whose rows are the lines of a file.
+    fn lines(&mut self, item: Item<'a>, name: &str, pick: PickRow) -> Option<Table> {
+        let file = item.string(&mut self.problems, "a file's name")?;
+        let (shown, bytes) = self.file(item, file)?;
+        match table_of_lines(name, pick, &bytes) {
+            Ok(table) => Some(table),
+            Err(why) => {
+                self.problems.add(item.at, format!("`lines`: the file {shown} {why}"));
+                None
+            }
+        }
     }
 
     fn rows(&mut self, item: Item<'a>, mut table: Table) -> Option<Table> {
@@ -349,6 +370,24 @@ impl<'a> Requests<'a> {
         };
         Some(Extract { variable: variable.to_owned(), place, default })
     }
+}
+
+/// The name of the column of a table of lines.
+pub const LINE: &str = "line";
+
+/// A table with a row for each line of a text that is not empty.
+///
+/// # Errors
+/// What is wrong with the text, as the end of a sentence about its file.
+pub fn table_of_lines(name: &str, pick: PickRow, bytes: &[u8]) -> Result<Table, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8 text")?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let table = Table::new(name, pick, vec![LINE.to_owned()]);
+    let mut table = table.map_err(|e| e.to_string())?;
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        table.push([line]).map_err(|e| format!("cannot be used: {e}"))?;
+    }
+    if table.rows() == 0 { Err("has no lines".to_owned()) } else { Ok(table) }
 }
 
 /// The name in the template field of an error; `None` if there is no such field.

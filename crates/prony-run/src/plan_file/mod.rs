@@ -40,6 +40,7 @@ use crate::grpc::prepare;
 use reader::{Problems, Section};
 use request::{Names, Requests};
 
+pub use dynamic::{LINE, table_of_lines};
 pub use explain::explain;
 pub use request::Common;
 pub use sigv4::{aws_signing, read_key};

@@ -46,6 +46,7 @@ mod times;
 mod tls;
 mod tokens;
 mod truth;
+mod varied;
 mod verdicts;
 mod websocket;
 mod websocket_http2;

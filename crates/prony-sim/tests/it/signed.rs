@@ -45,10 +45,10 @@ impl Machine for Recorded {
 
 /// A request: its first line, its headers, its body.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Request {
-    line: String,
+pub(crate) struct Request {
+    pub(crate) line: String,
     headers: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
@@ -92,7 +92,7 @@ fn twice(call: CallSpec, count: u64) -> Plan {
 }
 
 /// All requests in order.
-fn run(plan: &Plan, shares: u32) -> Vec<Request> {
+pub(crate) fn run(plan: &Plan, shares: u32) -> Vec<Request> {
     plan.check().expect("a valid plan");
     let setup = Setup { watch: false, ..Setup::new(Link::with_latency(ms(1)), 5) };
     let mut recorded = Recorded { server: Server::new(Ok200), streams: BTreeMap::new() };

@@ -137,7 +137,7 @@ fn fields(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 /// The options of a load that `prony llm` does not have, by their IDs: the help does not list them.
-const REFUSED: [&str; 10] = [
+const REFUSED: [&str; 13] = [
     "urls_file",
     "session_file",
     "sessions",
@@ -146,6 +146,9 @@ const REFUSED: [&str; 10] = [
     "body",
     "content_type",
     "form",
+    "body_lines",
+    "body_pick",
+    "glob",
     "binary",
     "subprotocol",
 ];
@@ -187,6 +190,7 @@ impl LlmArgs {
             ("--body", load.body.is_some(), bodies),
             ("--content-type", load.content_type.is_some(), "requests are JSON"),
             ("--form", load.form.is_asked(), "requests are JSON"),
+            (load.varied.asked().unwrap_or_default(), load.varied.asked().is_some(), bodies),
             ("--stream", load.stream.stream.is_some(), streams),
             ("--location", load.follow.location, "models do not redirect their requests"),
             ("--grpc", load.grpc.is_asked(&load.urls), "requests are those of HTTP"),

@@ -31,6 +31,7 @@ pub mod stream;
 mod text;
 pub mod tls;
 pub mod values;
+pub mod varied;
 pub mod websocket;
 pub mod worker;
 
@@ -80,6 +81,7 @@ use text::{
     SPECTRUM_END,
 };
 use tls::TlsArgs;
+use varied::VariedArgs;
 use websocket::WebSocketArgs;
 use worker::WorkerArgs;
 
@@ -404,6 +406,9 @@ pub struct LoadArgs {
     /// The options of forms.
     #[command(flatten)]
     pub form: FormArgs,
+    /// The options of requests that vary.
+    #[command(flatten)]
+    pub varied: VariedArgs,
     /// The options of credentials.
     #[command(flatten)]
     pub auth: AuthArgs,

@@ -17,7 +17,7 @@ use prony_run::plan_file;
 use super::exec_options::ExecArgs;
 use super::values::{self, HeaderArg};
 use super::websocket::WebSocketArgs;
-use super::{LoadArgs, llm, refusal, tls};
+use super::{LoadArgs, llm, refusal, tls, varied};
 use crate::users::Users;
 
 /// The plan of the options; reads the files that they name.
@@ -142,6 +142,12 @@ fn check_conflicts(
     if args.form.is_asked() && (is_websocket || args.grpc.is_asked(&args.urls)) {
         let other = if is_websocket { "ws://" } else { "--grpc" };
         return Err(Error::Conflict("--form", other, "its messages are not forms"));
+    }
+    if let Some(option) = args.varied.asked() {
+        let others = [(is_websocket, "ws://"), (args.grpc.is_asked(&args.urls), "--grpc")];
+        if let Some((_, other)) = others.into_iter().find(|(asked, _)| *asked) {
+            return Err(Error::Conflict(option, other, "only requests of HTTP vary"));
+        }
     }
     args.llm.check(args)?;
     args.grpc.check(args.grpc.is_asked(&args.urls), is_websocket)?;
@@ -317,12 +323,22 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
     let body = args.body.as_deref().map(body).transpose()?;
     let body = form.as_ref().map(|form| form.body(false)).or(body);
     let kind = form.map(|form| form.content_type()).or_else(|| args.content_type.clone());
+    // A field that stands for the line of each request.
+    let lines = args.varied.body();
+    let body = lines.as_ref().map(|lines| lines.clone().into_bytes()).or(body);
     let content = (body.as_deref(), kind.as_deref());
+    let urls: Vec<_> = items.iter().map(|item| &item.url).collect();
+    let paths = args.varied.paths(&urls, args.pick)?;
     let mut targets = Targets::default();
-    for item in items {
+    for (item, path) in items.into_iter().zip(paths) {
         let endpoint = targets.endpoint(item.url.endpoint());
-        targets.calls.push(call(args, headers, item, endpoint, content));
+        // A body of its own is no line.
+        let line = lines.clone().filter(|_| item.body.is_none());
+        let mut call = call(args, headers, item, endpoint, content);
+        varied::vary(&mut call, path, line);
+        targets.calls.push(call);
     }
+    args.varied.add_lines(&mut targets)?;
     Ok(targets)
 }
 

@@ -133,7 +133,7 @@ pub struct ReplayArgs {
 
 /// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-const REFUSED: [&str; 38] = [
+const REFUSED: [&str; 40] = [
     "model",
     "all_turns",
     "turn_think",
@@ -158,6 +158,9 @@ const REFUSED: [&str; 38] = [
     "method",
     "body",
     "form",
+    "body_lines",
+    "body_pick",
+    "glob",
     "warmup",
     "until",
     "shard",
@@ -235,8 +238,9 @@ impl ReplayArgs {
             ("--sessions", load.sessions.is_some(), requests),
             ("--method", load.method.is_some(), "the methods are those of the log; use --methods"),
             ("--body", load.body.is_some(), requests),
-            ("--content-type", load.content_type.is_some(), "requests have no body"),
-            ("--form", load.form.is_asked(), "requests have no body"),
+            ("--content-type", load.content_type.is_some() && self.bodies.is_none(), no_body),
+            ("--form", load.form.is_asked(), no_body),
+            (load.varied.asked().unwrap_or_default(), load.varied.asked().is_some(), requests),
             ("--warmup", load.warmup > Span::ZERO, "a log has no load before it"),
             ("--until", !load.until.until.is_empty(), "the log ends the load"),
             ("--shard", load.shard.shard.is_some(), whole),
@@ -435,6 +439,8 @@ mod tests {
             "-m POST",
             "-b x",
             "-T text/plain",
+            "--body-lines f",
+            "--glob",
             "--warmup 1s",
             "--until p99+-5%",
             "--shard 1/2",

@@ -71,6 +71,7 @@ mod times;
 mod tls;
 mod tui;
 mod until;
+mod varied;
 mod websocket;
 mod websocket_http2;
 mod websocket_node;

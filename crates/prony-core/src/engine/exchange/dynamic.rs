@@ -9,12 +9,13 @@ use super::logged::Paths;
 use super::resumed::Resumed;
 use super::script::Scripted;
 use super::signed::Signed;
+use super::single::Single;
 use crate::director::{Director, Step};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::Reply;
 use crate::record::{CheckTally, RedirectTally, SessionEnd};
-use crate::script::{Capture, Filled, Origin};
+use crate::script::{Capture, Filled, Origin, Script};
 use crate::units::{Nanos, RequestId};
 
 /// What fills in requests and reads replies. Exists only if the plan has anything dynamic.
@@ -22,6 +23,8 @@ use crate::units::{Nanos, RequestId};
 pub(in crate::engine) enum Dynamic {
     /// The templates, extracts and cookies of the plan.
     Scripted(Box<Scripted>),
+    /// The templates of a plan without sessions.
+    Single(Box<Single>),
     /// A director decides everything.
     Directed(Box<Directed>),
     /// The paths are those of a log.
@@ -44,6 +47,10 @@ impl Dynamic {
     pub(in crate::engine) fn new(plan: &Plan) -> Option<Self> {
         let inner = match plan.is_logged() {
             true => Some(Self::Logged(Box::default())),
+            false if plan.sessions.is_none() => {
+                let script = Script::new(plan).expect("the plan is valid");
+                script.map(|script| Self::Single(Box::new(Single::new(plan, script))))
+            }
             false => Scripted::new(plan).map(|scripted| Self::Scripted(Box::new(scripted))),
         };
         Self::around(plan, inner)
@@ -73,7 +80,7 @@ impl Dynamic {
             Self::Resumed(resumed) => resumed.usual.as_mut()?.take_checks(),
             Self::Following(following) => following.inner.as_mut()?.take_checks(),
             Self::Signed(signed) => signed.inner.as_mut()?.take_checks(),
-            Self::Scripted(_) | Self::Directed(_) | Self::Logged(_) => None,
+            Self::Scripted(_) | Self::Single(_) | Self::Directed(_) | Self::Logged(_) => None,
         }
     }
 
@@ -197,8 +204,10 @@ impl Dynamic {
 
     /// The run starts at this time, in nanoseconds since 1970.
     pub(in crate::engine) fn set_epoch(&mut self, epoch: u64) {
-        if let Some(Self::Scripted(scripted)) = self.usual_mut() {
-            scripted.set_epoch(epoch);
+        match self.usual_mut() {
+            Some(Self::Scripted(scripted)) => scripted.set_epoch(epoch),
+            Some(Self::Single(single)) => single.epoch = epoch,
+            _ => {}
         }
         if let Some(signed) = self.signed() {
             signed.epoch = epoch;
@@ -264,6 +273,7 @@ impl Dynamic {
     pub(in crate::engine) fn fills(&self, call: u32) -> bool {
         match self {
             Self::Scripted(scripted) => scripted.fills(call),
+            Self::Single(single) => single.fills(call),
             Self::Directed(_) | Self::Logged(_) | Self::Resumed(_) => true,
             Self::Checked(checked) => checked.inner.as_ref().is_some_and(|inner| inner.fills(call)),
             Self::Following(following) => {
@@ -285,6 +295,7 @@ impl Dynamic {
     ) -> Result<&Filled, Fault> {
         match self {
             Self::Scripted(scripted) => scripted.fill(exchange, now),
+            Self::Single(single) => single.fill(id, exchange, now),
             Self::Directed(directed) => Ok(directed.fill(exchange)),
             Self::Logged(paths) => Ok(paths.fill(id)),
             Self::Resumed(resumed) => resumed.fill(id, exchange, now),
@@ -303,7 +314,7 @@ impl Dynamic {
         match self {
             Self::Scripted(scripted) => scripted.wants_headers(call),
             Self::Directed(_) => true,
-            Self::Logged(_) => false,
+            Self::Single(_) | Self::Logged(_) => false,
             Self::Resumed(resumed) => {
                 resumed.usual.as_ref().is_some_and(|usual| usual.wants_headers(call))
             }
@@ -321,7 +332,7 @@ impl Dynamic {
         match self {
             Self::Scripted(scripted) => scripted.wants_body(call),
             Self::Directed(_) => true,
-            Self::Logged(_) => false,
+            Self::Single(_) | Self::Logged(_) => false,
             Self::Resumed(resumed) => {
                 resumed.usual.as_ref().is_some_and(|usual| usual.wants_body(call))
             }

@@ -15,6 +15,7 @@ mod reconnects;
 mod resumed;
 pub(super) mod script;
 mod signed;
+mod single;
 mod streams;
 mod tokens;
 

@@ -124,7 +124,7 @@ fn reads_tables_from_csv_files() {
         DIR/plain.csv:1: row 1 has 1 cells, which is not one per column
         p:5:8: `file`: the file DIR/none.csv: cannot be read: no such file or directory
         p:5:8: `file` is a number, expected a file's name
-        p:4:1: `t`: a table is [data.NAME] with file = "FILE.csv", or with columns and rows
+        p:4:1: `t`: a table is [data.NAME] with file = "FILE.csv", with lines = "FILE", or with columns and rows
         p:6:16: the row has 2 cells, the table 1 columns
         p:6:28: `rows` is a number, expected an array of strings
         p:6:32: `rows` is true or false, expected a string
@@ -151,7 +151,6 @@ fn refused(texts: &[&str], sentences: Expect) {
 fn reports_positions_of_template_errors() {
     refused(
         &[
-            "request = [\"/{{session}}\"]",
             "session = [{ request = [\"/a\", \"/{{ nme }}\"] }]",
             "session = [{ request = [\"/{{a\", { path = \"/\", headers = { A = \"{{b}}\" } }] }]",
             "session = [{ request = [{ body = \"a\\n{{random.int 2 1}}\" }] }]",
@@ -166,21 +165,20 @@ fn reports_positions_of_template_errors() {
             "session = [{ request = [\"/\"] }]\nvariables.ok = \"\"\nheaders = { A = \"{{x}}\" }",
         ],
         expect![[r#"
-            p:3:12: templates and extracts need sessions
-            p:3:36: 'nme' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:3:36: 'nme' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:3:27: '{{' is not followed by '}}'
-            p:3:66: `A`: 'b' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:3:66: `A`: 'b' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:3:40: the bounds 2 and 1 are swapped
             p:3:37: ' ' cannot be sent here
             p:3:25: a `bare` request cannot be a template
             p:3:62: `templates` is a number, expected true or false
             p:3:25: 'v' has no value yet: no earlier request of the session extracts it
             p:8:5: `c` is an array, expected a string
-            p:4:8: `data` is a number, expected [data.NAME] with file = "FILE.csv", or with columns and rows
+            p:4:8: `data` is a number, expected [data.NAME] with file = "FILE.csv", with lines = "FILE", or with columns and rows
             p:5:13: `variables` is a number, expected [variables] with name = "value"
             p:4:1: `data`: the name 'session' is reserved
             p:4:11: `variables`: '1' is not a valid name; use letters, digits, '_' and '-'
-            p:5:20: `A`: 'x' is unknown; known names: ok, session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:5:20: `A`: 'x' is unknown; known names: ok, session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
         "#]],
     );
 }

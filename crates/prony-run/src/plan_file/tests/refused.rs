@@ -372,7 +372,7 @@ fn reports_template_errors_along_with_others() {
             p:2:1: a plan has no key `rat`; did you mean `rate`?
             p:3:12: `duration`: '5x' is not a time: unknown unit 'x'; write 500ms, 1m30s or 2h
             p:5:14: a request has no key `pth`; did you mean `path`?
-            p:5:32: 'foo' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:5:32: 'foo' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:2:1: a plan has no key `rat`; did you mean `rate`?
             p:4:14: a request has no key `pth`; did you mean `path`?
         "#]],

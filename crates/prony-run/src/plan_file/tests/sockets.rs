@@ -159,8 +159,8 @@ fn refuses_steps_that_cannot_be_made() {
             p:1:1: this plan cannot be run: request 2: a text message is UTF-8; add `binary = true`
             p:5:50: `close` is a step of its own; only `send` and `wait-for` go together
             p:5:42: a request has no key `path`; it may have at-limit, binary, burst, checks, close, endpoint, expect, expect-body, expect-grpc, expect-length, extract, host, name, open, repeat, retry, send, socket, templates, think, unless, until, wait-for, when, within
-            p:5:40: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
-            p:5:68: `equals`: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:5:40: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:5:68: `equals`: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:1:1: this plan cannot be run: request 2: a message has no headers to extract values from; use json, regex or between
         "#]],
     );
