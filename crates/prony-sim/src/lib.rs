@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 pub mod link;
 pub mod oracle;
 pub mod rng;
@@ -11,4 +12,5 @@ mod run;
 pub mod server;
 pub mod world;
 
+pub use beside::simulate_beside;
 pub use run::{Extras, Outcome, load, load_with_carrier, simulate};

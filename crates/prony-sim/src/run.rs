@@ -33,20 +33,43 @@ pub struct Outcome {
 /// Run a plan against these servers, split into `shares` shares: HTTP, or round trips if the plan
 /// has an exchange.
 pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
+    over_carrier(plan, Alone { plan, shares, setup, servers })
+}
+
+/// What is done with the carrier of a plan.
+pub(crate) trait WithCarrier {
+    /// The result.
+    type Out;
+
+    /// Does it; `make` creates the carrier of a share.
+    fn go<P: Carrier>(self, make: impl Fn(&Plan) -> P) -> Self::Out;
+}
+
+/// Does it with the carrier of this plan.
+pub(crate) fn over_carrier<W: WithCarrier>(plan: &Plan, what: W) -> W::Out {
     match plan.exchange {
-        None if plan.websocket.is_some() && plan.http.is_http2() => {
-            load_with_carrier(plan, shares, setup, servers, WsHttp::new)
-        }
-        None if plan.websocket.is_some() => {
-            load_with_carrier(plan, shares, setup, servers, Ws::new)
-        }
-        None if plan.has_sockets() && plan.http.is_http2() => {
-            load_with_carrier(plan, shares, setup, servers, StepsHttp::new)
-        }
-        None if plan.has_sockets() => load_with_carrier(plan, shares, setup, servers, Steps::new),
-        None if plan.http.is_http2() => load_with_carrier(plan, shares, setup, servers, Http::new),
-        None => load_with_carrier(plan, shares, setup, servers, H1::new),
-        Some(_) => load_with_carrier(plan, shares, setup, servers, Echo::new),
+        None if plan.websocket.is_some() && plan.http.is_http2() => what.go(WsHttp::new),
+        None if plan.websocket.is_some() => what.go(Ws::new),
+        None if plan.has_sockets() && plan.http.is_http2() => what.go(StepsHttp::new),
+        None if plan.has_sockets() => what.go(Steps::new),
+        None if plan.http.is_http2() => what.go(Http::new),
+        None => what.go(H1::new),
+        Some(_) => what.go(Echo::new),
+    }
+}
+
+struct Alone<'a, 's, 'm> {
+    plan: &'a Plan,
+    shares: u32,
+    setup: &'a Setup,
+    servers: &'s mut [&'m mut dyn Machine],
+}
+
+impl WithCarrier for Alone<'_, '_, '_> {
+    type Out = Outcome;
+
+    fn go<P: Carrier>(self, make: impl Fn(&Plan) -> P) -> Outcome {
+        load_with_carrier(self.plan, self.shares, self.setup, self.servers, make)
     }
 }
 
@@ -58,35 +81,44 @@ pub fn load_with_carrier<P: Carrier>(
     servers: &mut [&mut dyn Machine],
     make: impl Fn(&Plan) -> P,
 ) -> Outcome {
-    let mut feeds = setup.feeds.as_ref().map(|feeds| feeds.make(shares).into_iter());
-    let mut engines: Vec<Engine<P>> = (0..shares)
-        .map(|i| {
-            let share = plan.shard(i, shares);
-            let mut engine = Engine::new(&share, make(&share));
-            if setup.kernel.is_some() {
-                engine.expect_stamps();
-            }
-            if setup.keep_requests {
-                engine.keep_requests();
-            }
-            if setup.keep_service {
-                engine.keep_service();
-            }
-            if let Some(taps) = &setup.taps {
-                engine.tap(taps.make());
-            }
-            if let Some(feed) = feeds.as_mut().and_then(Iterator::next) {
-                engine.replay(feed);
-            }
-            engine
-        })
-        .collect();
+    let mut engines = engines(plan, shares, setup, &make);
     let mut clients: Vec<&mut dyn Machine> = Vec::new();
     for engine in &mut engines {
         clients.push(engine);
     }
     let world = setup.run(&mut clients, servers);
     Outcome { tallies: engines.into_iter().map(Engine::finish).collect(), world }
+}
+
+/// The engines of all shares of a plan.
+pub(crate) fn engines<P: Carrier>(
+    plan: &Plan,
+    shares: u32,
+    setup: &Setup,
+    make: &impl Fn(&Plan) -> P,
+) -> Vec<Engine<P>> {
+    let mut feeds = setup.feeds.as_ref().map(|feeds| feeds.make(shares).into_iter());
+    let engines = (0..shares).map(|i| {
+        let share = plan.shard(i, shares);
+        let mut engine = Engine::new(&share, make(&share));
+        if setup.kernel.is_some() {
+            engine.expect_stamps();
+        }
+        if setup.keep_requests {
+            engine.keep_requests();
+        }
+        if setup.keep_service {
+            engine.keep_service();
+        }
+        if let Some(taps) = &setup.taps {
+            engine.tap(taps.make());
+        }
+        if let Some(feed) = feeds.as_mut().and_then(Iterator::next) {
+            engine.replay(feed);
+        }
+        engine
+    });
+    engines.collect()
 }
 
 /// What a simulated run has besides its plan.
@@ -113,7 +145,20 @@ pub fn simulate(
     server: &ServerBehavior,
     extras: &Extras,
 ) -> Vec<(Option<Tally>, Tally, WorkerStats)> {
-    let setup = Setup {
+    let setup = setup(seed, extras);
+    let mut serve = Serve::new(for_plan(plan, server), seed);
+    let mut responder = echo::Echo::new(EchoBehavior::default(), Vec::new());
+    let target: &mut dyn Machine =
+        if plan.exchange.is_some() { &mut responder } else { &mut serve };
+    let shares = threads.clamp(1, plan.shards_max());
+    let Outcome { tallies, world } = load(plan, shares, &setup, &mut [target]);
+    let stats = world.finished.iter().zip(&world.turns).map(|(&end, &turns)| stats(end, turns));
+    tallies.into_iter().zip(stats).map(|((warm, main), meter)| (warm, main, meter)).collect()
+}
+
+/// The world of `prony --simulate`.
+pub(crate) fn setup(seed: u64, extras: &Extras) -> Setup {
+    Setup {
         watch: false,
         // This meter adds no time.
         report_polls: false,
@@ -122,7 +167,17 @@ pub fn simulate(
         feeds: extras.feeds.clone(),
         taps: extras.taps.clone(),
         ..Setup::new(Link::with_latency(ONE_WAY), seed)
-    };
+    }
+}
+
+/// The statistics of a worker that has finished at this time, after this number of turns.
+pub(crate) fn stats(end: Nanos, turns: u64) -> WorkerStats {
+    let wall = end.since(Nanos::ZERO);
+    WorkerStats { wall, loop_iterations: turns, ..WorkerStats::default() }
+}
+
+/// The behavior of a server for this plan.
+pub(crate) fn for_plan(plan: &Plan, server: &ServerBehavior) -> ServerBehavior {
     let grpc = server.grpc || plan.calls.iter().any(|call| call.grpc.is_some());
     let ws = server.ws.or_else(|| match plan.broadcast() {
         Some(_) => Some(SocketBehavior::Broadcast(BroadcastFaults::default())),
@@ -130,18 +185,7 @@ pub fn simulate(
     });
     let ws_compress =
         server.ws_compress || plan.websocket.as_deref().is_some_and(|spec| spec.compress);
-    let mut serve = Serve::new(ServerBehavior { grpc, ws, ws_compress, ..server.clone() }, seed);
-    let mut responder = echo::Echo::new(EchoBehavior::default(), Vec::new());
-    let target: &mut dyn Machine =
-        if plan.exchange.is_some() { &mut responder } else { &mut serve };
-    let shares = threads.clamp(1, plan.shards_max());
-    let Outcome { tallies, world } = load(plan, shares, &setup, &mut [target]);
-    let stats = world.finished.iter().zip(&world.turns).map(|(&end, &turns)| WorkerStats {
-        wall: end.since(Nanos::ZERO),
-        loop_iterations: turns,
-        ..WorkerStats::default()
-    });
-    tallies.into_iter().zip(stats).map(|((warm, main), meter)| (warm, main, meter)).collect()
+    ServerBehavior { grpc, ws, ws_compress, ..server.clone() }
 }
 
 impl Outcome {

@@ -24,6 +24,7 @@ mod logs;
 mod merged;
 mod messages;
 mod meter_added;
+mod phases;
 mod plans;
 mod proxy;
 mod rate_changes;
