@@ -17,7 +17,15 @@ enum Level {
 /// The annotations of a run: an error for each missed threshold and for a run that is not valid, a
 /// warning for each undecided threshold; if there is neither, a notice.
 pub fn of_run(summary: &Summary) -> String {
-    let target = text::target(summary);
+    annotations(&text::target(summary), summary)
+}
+
+/// The annotations of a phase of a plan, with its name.
+pub(super) fn of_phase(name: &str, summary: &Summary) -> String {
+    annotations(&format!("{name}: {}", text::target(summary)), summary)
+}
+
+fn annotations(target: &str, summary: &Summary) -> String {
     let judgment = summary.verdict();
     let mut out = String::new();
     if !judgment.is_valid() {
@@ -26,7 +34,7 @@ pub fn of_run(summary: &Summary) -> String {
         let verdict = judgment.verdict;
         let why =
             format!("{}: {}. {}", verdict.word(), words::verdict(verdict), reasons.join("; "));
-        out += &line(Level::Error, &target, &why);
+        out += &line(Level::Error, target, &why);
     }
     for checked in summary.thresholds() {
         let level = match checked.outcome {
@@ -34,14 +42,14 @@ pub fn of_run(summary: &Summary) -> String {
             Outcome::Missed => Level::Error,
             Outcome::Undecided => Level::Warning,
         };
-        out += &line(level, &target, &words::decided(&checked));
+        out += &line(level, target, &words::decided(&checked));
     }
     if out.is_empty() {
         let met = match summary.thresholds().len() {
             0 => "VALID".to_owned(),
             n => format!("VALID; thresholds met: {n}"),
         };
-        out = line(Level::Notice, &target, &met);
+        out = line(Level::Notice, target, &met);
     }
     out
 }

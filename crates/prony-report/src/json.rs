@@ -7,6 +7,7 @@ mod checks;
 mod decided;
 mod named;
 mod offered;
+pub mod phased;
 mod place;
 mod sessions;
 mod stages;
@@ -245,8 +246,13 @@ struct Line {
 }
 
 pub(super) fn render(summary: &Summary) -> String {
+    layout::json(&report(summary))
+}
+
+/// The document of a run.
+fn report(summary: &Summary) -> Report<'_> {
     let brief = Brief::of(&summary.main);
-    let report = Report {
+    Report {
         schema: SCHEMA,
         flat: brief.clone(),
         brief,
@@ -260,8 +266,7 @@ pub(super) fn render(summary: &Summary) -> String {
             phases: Phases::of(summary, w),
             ..Section::of(w, &summary.plan, None, None)
         }),
-    };
-    layout::json(&report)
+    }
 }
 
 fn measurement(summary: &Summary) -> Section<'_> {
@@ -286,11 +291,15 @@ pub enum ReadError {
     /// Its counters contradict each other.
     #[error("this is not a valid report of prony: its counts contradict each other")]
     Counts,
+    /// It is that of a plan with phases.
+    #[error("this is the report of a plan with phases, which `prony report FILE` shows alone")]
+    Phases,
 }
 
 /// The part of a saved report from which everything else is derived.
 #[derive(Deserialize)]
 struct Saved {
+    schema: u64,
     run: RunInfo,
     plan: Plan,
     workers: Vec<WorkerStats>,
@@ -309,12 +318,23 @@ pub fn read(text: &str) -> Result<Summary, ReadError> {
     #[derive(Deserialize)]
     struct Version {
         schema: u64,
+        kind: Option<String>,
     }
-    let Version { schema } = serde_json::from_str(text)?;
+    let Version { schema, kind } = serde_json::from_str(text)?;
     if schema != u64::from(SCHEMA) {
         return Err(ReadError::Schema(schema));
     }
-    let saved: Saved = serde_json::from_str(text)?;
+    if kind.as_deref() == Some(phased::KIND) {
+        return Err(ReadError::Phases);
+    }
+    of_saved(serde_json::from_str(text)?)
+}
+
+/// The run of a saved report.
+fn of_saved(saved: Saved) -> Result<Summary, ReadError> {
+    if saved.schema != u64::from(SCHEMA) {
+        return Err(ReadError::Schema(saved.schema));
+    }
     let shard = saved.plan.shard;
     if shard.index >= shard.of {
         return Err(ReadError::Counts);

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use prony_core::summary::{Outcome, Summary};
 
+use super::phased::{Outcome as Ended, Phased};
 use super::{text, units, words};
 
 /// A test case that did not pass.
@@ -17,6 +18,60 @@ struct Problem {
 }
 
 pub(super) fn render(summary: &Summary) -> String {
+    document(&[suite(&text::target(summary), summary)])
+}
+
+/// The same for a plan with phases, each of which is a suite.
+pub(super) fn render_all(all: &Phased) -> String {
+    let suites = all.phases.iter().map(|phase| match &phase.outcome {
+        Ended::Ran(summary) => {
+            suite(&format!("{}: {}", phase.name, text::target(summary)), summary)
+        }
+        Ended::NotStarted(why) => skipped(&phase.name, why),
+    });
+    document(&suites.collect::<Vec<_>>())
+}
+
+/// A suite of test cases as XML, and what it counts.
+struct Suite {
+    xml: String,
+    tests: usize,
+    failures: usize,
+    errors: usize,
+    seconds: f64,
+}
+
+/// All suites in one document.
+fn document(suites: &[Suite]) -> String {
+    let sum = |of: fn(&Suite) -> usize| suites.iter().map(of).sum::<usize>();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3}\"",
+        sum(|suite| suite.tests),
+        sum(|suite| suite.failures),
+        sum(|suite| suite.errors),
+        suites.iter().map(|suite| suite.seconds).sum::<f64>(),
+    );
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(out, "<testsuites name=\"prony\" {counts}>");
+    suites.iter().for_each(|suite| out.push_str(&suite.xml));
+    out.push_str("</testsuites>\n");
+    out
+}
+
+/// The suite of a phase that was not started.
+fn skipped(name: &str, why: &str) -> Suite {
+    let xml = format!(
+        "  <testsuite name=\"{}\" tests=\"1\" failures=\"0\" errors=\"0\" time=\"0.000\" \
+         skipped=\"1\">\n    <testcase classname=\"prony\" name=\"verdict\" time=\"0\">\n      \
+         <skipped message=\"{}\"/>\n    </testcase>\n  </testsuite>\n",
+        escaped(name),
+        escaped(why)
+    );
+    Suite { xml, tests: 1, failures: 0, errors: 0, seconds: 0.0 }
+}
+
+/// The test cases of a run.
+fn cases(summary: &Summary) -> Vec<(String, Option<Problem>)> {
     let judgment = summary.verdict();
     let mut cases: Vec<(String, Option<Problem>)> = Vec::new();
     let reasons: Vec<String> =
@@ -42,25 +97,27 @@ pub(super) fn render(summary: &Summary) -> String {
         });
         cases.push((checked.threshold.to_string(), problem));
     }
+    cases
+}
+
+/// The suite of a run.
+fn suite(name: &str, summary: &Summary) -> Suite {
+    let cases = cases(summary);
     let count = |element: &str| {
         cases.iter().filter(|(_, p)| p.as_ref().is_some_and(|p| p.element == element)).count()
     };
-    let target = escaped(&text::target(summary));
+    let target = escaped(name);
     let time = summary.main.window().as_secs_f64();
-    let counts = format!(
-        "tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{time:.3}\"",
-        cases.len(),
-        count("failure"),
-        count("error"),
-    );
+    let (tests, failures, errors) = (cases.len(), count("failure"), count("error"));
+    let counts =
+        format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{time:.3}\"");
     // As ISO 8601, in UTC.
     let started = summary.run.started_unix.map(|unix| {
         let date = units::date(unix);
         let stamp = date.trim_end_matches(" UTC").replacen(' ', "T", 1);
         format!(" timestamp=\"{}\"", escaped(&stamp))
     });
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let _ = writeln!(out, "<testsuites name=\"prony\" {counts}>");
+    let mut out = String::new();
     let _ = writeln!(
         out,
         "  <testsuite name=\"{target}\" {counts} skipped=\"0\"{}>",
@@ -83,8 +140,8 @@ pub(super) fn render(summary: &Summary) -> String {
             }
         }
     }
-    out.push_str("  </testsuite>\n</testsuites>\n");
-    out
+    out.push_str("  </testsuite>\n");
+    Suite { xml: out, tests, failures, errors, seconds: time }
 }
 
 /// A text as the value of an attribute. Characters that XML 1.0 does not know become a

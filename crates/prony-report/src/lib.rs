@@ -15,6 +15,7 @@ pub mod json;
 mod junit;
 pub mod layout;
 mod markdown;
+pub mod phased;
 mod phases;
 mod plot;
 pub mod redact;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{Outcome, QUANTILES, Summary};
 
+use super::phased::{COLUMNS, Phased};
 use super::{text, units, words};
 
 /// The quantiles with a row.
@@ -65,6 +66,29 @@ pub(super) fn render(summary: &Summary) -> String {
             let label = format!("group {} {name}", code(&group.name));
             row(&label, value, Ok(String::new()));
         }
+    }
+    out
+}
+
+/// The same for a plan with phases: an overview, then each phase.
+pub(super) fn render_phases(all: &Phased) -> String {
+    let mut out = format!("## {}\n\n| phase |", all.title());
+    for column in COLUMNS {
+        let _ = write!(out, " {column} |");
+    }
+    out.push_str("\n|---|---|---:|---:|---:|---:|---|\n");
+    for (name, row) in all.rows() {
+        let _ = write!(out, "| {} |", code(name));
+        for cell in row {
+            let _ = write!(out, " {} |", escaped(&cell));
+        }
+        out.push('\n');
+    }
+    for sentence in all.sentences() {
+        let _ = writeln!(out, "\n{}", escaped(&sentence));
+    }
+    for (name, summary) in all.runs() {
+        let _ = write!(out, "\n## Phase {}\n\n{}", code(name), render(summary));
     }
     out
 }

@@ -6,6 +6,7 @@ mod checks;
 mod compare;
 mod comparison;
 mod figures;
+mod phased;
 mod plots;
 mod run;
 mod spectrum;
@@ -16,6 +17,7 @@ use prony_core::summary::{Summary, Verdict};
 
 use super::capacity::Capacity;
 use super::comparison::Comparison;
+use super::phased::Phased;
 use super::spectrum::Spectrum;
 use super::trend::Trend;
 use super::{Saved, plot, text, words};
@@ -48,6 +50,11 @@ pub(super) fn capacity(report: &Capacity) -> String {
 /// The page of a comparison.
 pub(super) fn comparison(c: &Comparison) -> String {
     page("prony: comparison", &comparison::page(c))
+}
+
+/// The page of a plan with phases.
+pub(super) fn phased(all: &Phased) -> String {
+    page(&format!("prony: {}", all.title()), &phased::page(all))
 }
 
 /// The page of a trend.
