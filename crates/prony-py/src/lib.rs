@@ -37,9 +37,9 @@ fn check_plan(path: &str, text: Option<&str>) -> PyResult<String> {
     let around = Environment::of_machine(None, &[], false);
     let checked = match text {
         None => plan_file::check(Path::new(path), &around),
-        Some(text) => plan_file::parse(path, text, Some(Path::new("")), &around)
-            .map(|planned| plan_file::summary(&planned.plan))
-            .map_err(Error::PlanFile),
+        Some(text) => {
+            plan_file::check_text(path, text, Some(Path::new("")), &around).map_err(Error::PlanFile)
+        }
     };
     checked.map_err(|e| refused(&e))
 }

@@ -64,6 +64,18 @@ impl Environment {
         Self { connections_max, connections_why, seed: 1, simulated: false }
     }
 
+    /// The environment of one of several plans that run side by side on this machine.
+    #[must_use]
+    pub fn of_each(&self, plans: usize) -> Self {
+        if plans < 2 {
+            return self.clone();
+        }
+        let part = self.connections_max / u32::try_from(plans).unwrap_or(u32::MAX);
+        let connections_why =
+            format!("an equal part for each of {plans} phases; {}", self.connections_why);
+        Self { connections_max: part.max(1), connections_why, ..self.clone() }
+    }
+
     /// The environment of a simulation, which does not depend on this machine.
     pub fn simulated(seed: u64) -> Self {
         let connections_why = "the simulation allows no more".into();

@@ -1,6 +1,6 @@
 //! The exit codes. The help text, `docs/options.md` and the tests use this table.
 
-use prony_core::summary::{Outcome, Reason, Summary};
+use prony_core::summary::{Judgment, Outcome, Reason, Summary};
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,21 +66,27 @@ impl Exit {
     /// client exhausted (never the target's fault), no successful request, any other reason; then
     /// the thresholds, which only a valid run can decide.
     pub fn of(summary: &Summary, accepted: Accepted) -> Self {
-        if summary.run.interrupted {
+        Self::of_all(&[summary], accepted)
+    }
+
+    /// The exit code of several runs that belong together: that of the gravest, in the same order.
+    pub fn of_all(summaries: &[&Summary], accepted: Accepted) -> Self {
+        if summaries.iter().any(|summary| summary.run.interrupted) {
             return Self::Interrupted;
         }
-        let verdict = summary.verdict();
+        let verdicts: Vec<Judgment> = summaries.iter().map(|summary| summary.verdict()).collect();
         let is_exhausted = |r: &Reason| matches!(r, Reason::ResourceExhausted { .. });
-        if !accepted.invalid && verdict.reasons.iter().any(is_exhausted) {
+        if !accepted.invalid && verdicts.iter().flat_map(|v| &v.reasons).any(is_exhausted) {
             return Self::NotValid;
         }
-        if summary.main.replies == 0 {
+        if summaries.iter().any(|summary| summary.main.replies == 0) {
             return Self::NoAnswer;
         }
-        if !accepted.invalid && !verdict.is_valid() {
+        if !accepted.invalid && !verdicts.iter().all(Judgment::is_valid) {
             return Self::NotValid;
         }
-        let outcomes: Vec<Outcome> = summary.thresholds().iter().map(|t| t.outcome).collect();
+        let thresholds = summaries.iter().flat_map(|summary| summary.thresholds());
+        let outcomes: Vec<Outcome> = thresholds.map(|t| t.outcome).collect();
         if outcomes.contains(&Outcome::Missed) {
             Self::Missed
         } else if outcomes.contains(&Outcome::Undecided) && !accepted.undecided {
@@ -175,5 +181,38 @@ mod tests {
         assert_eq!(Exit::of(&busy_run, Accepted::default()), Exit::NotValid);
         let accepted = Accepted { invalid: true, undecided: false };
         assert_eq!(Exit::of(&busy_run, accepted), Exit::Missed);
+    }
+
+    #[test]
+    fn several_runs_exit_with_the_code_of_the_gravest() {
+        let good = run(50, |_, _, _| {});
+        let interrupted = run(50, |_, _, info| info.interrupted = true);
+        let exhausted = run(50, |t, _, _| without_descriptors(t));
+        let silent = run(0, |_, _, _| {});
+        let busy = run(50, |_, meter, _| busy(meter));
+        let with = |threshold: &str| {
+            let mut summary = run(50, |_, _, _| {});
+            summary.plan.thresholds = vec![threshold.parse().expect("a threshold")];
+            summary
+        };
+        let (missed, undecided) = (with("requests > 50"), with("p99 < 3ms"));
+        // Each outweighs all after it.
+        let order = [&interrupted, &exhausted, &silent, &busy, &missed, &undecided, &good];
+        let codes = [
+            Exit::Interrupted,
+            Exit::NotValid,
+            Exit::NoAnswer,
+            Exit::NotValid,
+            Exit::Missed,
+            Exit::Undecided,
+            Exit::Done,
+        ];
+        for (i, code) in codes.into_iter().enumerate() {
+            let mut rest = order[i..].to_vec();
+            rest.reverse();
+            assert_eq!(Exit::of_all(&rest, Accepted::default()), code, "{i}");
+            assert_eq!(Exit::of_all(&order[i..], Accepted::default()), code, "{i}");
+        }
+        assert_eq!(Exit::of_all(&[], Accepted::default()), Exit::Done);
     }
 }

@@ -33,14 +33,17 @@ pub fn restore_by(restore: fn()) {
 pub fn stoppable() -> Result<Arc<Control>, Error> {
     let control = Arc::new(Control::new());
     let handler = Arc::clone(&control);
-    catch(Exit::Interrupted.code(), 3, move |signal| {
-        handler.interrupt(match signal {
-            // A user can see what the run waits for, and press Ctrl-C again.
-            EndSignal::Interrupt => Span::MAX,
-            EndSignal::Terminate | EndSignal::Hangup => TERM_DRAIN,
-        });
-    })?;
+    catch(Exit::Interrupted.code(), 3, move |signal| handler.interrupt(drain_of(signal)))?;
     Ok(control)
+}
+
+/// The limit of the drain after a signal.
+pub(crate) fn drain_of(signal: EndSignal) -> Span {
+    match signal {
+        // A user can see what the run waits for, and press Ctrl-C again.
+        EndSignal::Interrupt => Span::MAX,
+        EndSignal::Terminate | EndSignal::Hangup => TERM_DRAIN,
+    }
 }
 
 /// Calls `then` at each stop signal, and ends the process at the signal with the number `last`.

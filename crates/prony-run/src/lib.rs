@@ -19,6 +19,7 @@ pub mod interrupt;
 pub mod local_server;
 pub mod merge;
 pub mod output;
+pub mod phases;
 pub mod plan_file;
 pub mod progress;
 pub mod raw;

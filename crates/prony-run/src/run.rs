@@ -174,6 +174,33 @@ pub fn simulate(
     noted(Summary::from_parts(plan.clone(), info, parts))
 }
 
+/// Runs several plans side by side in one virtual world against one server, each with its delay and
+/// on this number of threads.
+pub fn simulate_beside(
+    plans: &[(&Plan, Span)],
+    threads: u32,
+    seed: u64,
+    server: &ServerBehavior,
+    provenance: &dyn Fn(usize) -> Provenance,
+) -> Vec<Summary> {
+    let Some((first, _)) = plans.first() else { return Vec::new() };
+    let keep_service = plans.iter().any(|(plan, _)| needs_service(&[], plan));
+    let parts =
+        prony_sim::simulate_beside(plans, threads, seed, &model(first, server), keep_service);
+    let summaries = plans.iter().zip(parts).enumerate().map(|(i, ((plan, _), parts))| {
+        let provenance = provenance(i);
+        let info = RunInfo {
+            version: env!("CARGO_PKG_VERSION").into(),
+            command: provenance.command,
+            driver: "simulation".into(),
+            notes: provenance.notes,
+            ..RunInfo::default()
+        };
+        noted(Summary::from_parts((*plan).clone(), info, parts))
+    });
+    summaries.collect()
+}
+
 /// The server as a language model, if the plan asks for one: its service time is the time to the
 /// first token.
 fn model(plan: &Plan, server: &ServerBehavior) -> ServerBehavior {

@@ -61,6 +61,8 @@ pub(crate) fn mode(output: &OutputArgs) -> Result<ProgressMode, Error> {
 pub(crate) struct Progress {
     plan: Plan,
     display: Display,
+    /// The name of the phase, for the start of a line.
+    name: String,
     /// The goals of the load, for the end of a line.
     aim: String,
     control: Arc<Control>,
@@ -97,7 +99,23 @@ impl Progress {
             (None, ProgressMode::Lines) => Display::Plain { next: Nanos::ZERO + PLAIN_EVERY },
         };
         let control = Arc::clone(control);
-        Self { plan: plan.clone(), display, aim: String::new(), control, ending: Ending::default() }
+        let (name, aim) = (String::new(), String::new());
+        Self { plan: plan.clone(), display, name, aim, control, ending: Ending::default() }
+    }
+
+    /// The progress of a phase of this name. Phases that run side by side have plain lines, because
+    /// they cannot share a live one.
+    pub(crate) fn of_phase(mut self, name: &str, beside: bool) -> Self {
+        if beside && matches!(self.display, Display::Live { .. }) {
+            self.display = Display::Plain { next: Nanos::ZERO + PLAIN_EVERY };
+        }
+        self.name = format!("{name}: ");
+        self
+    }
+
+    /// Whether the load is shown on a screen, on which its rate can be changed.
+    pub(crate) fn is_screen(&self) -> bool {
+        matches!(self.display, Display::Screen(_))
     }
 
     /// Sets the goals of the load, for the end of a line.
@@ -108,7 +126,7 @@ impl Progress {
     /// Shows the current state of the load.
     pub(crate) fn show(&mut self, live: &Live) {
         if let Some(sentence) = self.ending.sentence(&self.control, live) {
-            self.display.end(sentence);
+            self.display.end(format!("{}{sentence}", self.name));
         }
         match &mut self.display {
             Display::Silent => {}
@@ -117,14 +135,15 @@ impl Progress {
             Display::Live { next } => {
                 if live.now >= *next {
                     *next = live.now + LIVE_EVERY;
-                    live_line::show(&(line(&Snapshot::of(&self.plan, live)) + &self.aim));
+                    let line = line(&Snapshot::of(&self.plan, live));
+                    live_line::show(&format!("{}{line}{}", self.name, self.aim));
                 }
             }
             Display::Plain { next } => {
                 if live.now >= *next {
                     *next = live.now + PLAIN_EVERY;
                     let line = line(&Snapshot::of(&self.plan, live));
-                    output::to_stderr(&format!("prony: {line}{}", self.aim));
+                    output::to_stderr(&format!("prony: {}{line}{}", self.name, self.aim));
                 }
             }
         }

@@ -56,6 +56,8 @@ pub enum Stream {
     Retry = 17,
     /// The checks in the stamps of broadcasts.
     Stamps = 18,
+    /// The seeds of the phases of a plan.
+    Phases = 19,
 }
 
 /// 64 random bits that depend only on the arguments.

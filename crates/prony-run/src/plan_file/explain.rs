@@ -28,39 +28,84 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     let merged = plan.has_sockets().then(|| plan.with_merged_endpoints());
     let plan = merged.as_ref().unwrap_or(plan);
     let writer = Writer::new(plan);
+    let mut out = head(notes);
+    writer.target(&mut out);
+    load(plan, &mut out);
+    writer.choice(&mut out);
+    writer.limits(&mut out);
+    thresholds(plan, &mut out);
+    if plan.shard != Shard::WHOLE {
+        let Shard { index, of } = plan.shard;
+        line(&mut out, "shard", format!("{{ index = {index}, of = {of} }}"));
+    }
+    writer.requests(Some(plan.pipeline), &mut out);
+    out
+}
+
+/// Writes what the phases of a plan share, as [`explain`] does: all but their loads. `streams` are
+/// those of a connection with HTTP/2, if they share them.
+pub(super) fn explain_shared(plan: &Plan, streams: Option<u32>, notes: &[String]) -> String {
+    let merged = plan.has_sockets().then(|| plan.with_merged_endpoints());
+    let writer = Writer::new(merged.as_ref().unwrap_or(plan));
+    let mut out = head(notes);
+    writer.target(&mut out);
+    writer.choice(&mut out);
+    writer.limits(&mut out);
+    writer.requests(streams, &mut out);
+    out
+}
+
+/// The comments at the top.
+fn head(notes: &[String]) -> String {
     let mut out = String::from("# Run it with: prony run FILE\n");
     for note in notes {
         let _ = writeln!(out, "# {}", note.replace(char::is_control, " "));
     }
-    writer.target(&mut out);
-    writer.load(&mut out);
-    writer.limits(&mut out);
-    match &plan.sessions {
-        Some(sessions) => writer.sessions(sessions, &mut out),
-        None if writer.url_alone().is_some() => {}
-        None => writer.list(&mut out),
-    }
-    dynamic::data(&plan.data, &mut out);
-    if let Some(spec) = &plan.tls {
-        tls::explain(spec, &mut out);
-    }
-    if let Some(spec) = &plan.proxy {
-        proxy::explain(spec, &mut out);
-    }
-    if let Some(signing) = &plan.aws_sigv4 {
-        sigv4::explain(signing, &mut out);
-    }
-    if plan.http.is_http2() {
-        http2::explain(plan, &mut out);
-        grpc::explain(plan, &mut out);
-    }
-    if let Some(spec) = plan.websocket.as_deref() {
-        websocket::explain(plan, spec, &mut out);
-    }
-    if let Some(stream) = plan.stream.as_deref() {
-        stream::explain(stream, &mut out);
-    }
     out
+}
+
+/// Writes the load: what a phase has of its own.
+pub(super) fn load(plan: &Plan, out: &mut String) {
+    match &plan.load {
+        Load::Closed { connections, think } => {
+            let key = if plan.sessions.is_some() { "users" } else { "connections" };
+            line(out, key, connections);
+            if *think != Think::None {
+                line(out, "think", quoted(&think.to_string()));
+            }
+        }
+        Load::Open { rate, arrivals, connections } => {
+            if arrivals.has_rate() {
+                line(out, "rate", quoted(&rate.to_string()));
+            }
+            match arrivals {
+                Arrivals::Fixed => {}
+                Arrivals::Trace(times) => line(out, "arrivals", trace(times)),
+                process => line(out, "arrivals", quoted(&process.to_string())),
+            }
+            line(out, "connections", connections);
+        }
+    }
+    let stop = plan.stop;
+    for (key, count) in [("requests", stop.requests), ("sessions", stop.sessions)] {
+        if let Some(count) = count {
+            line(out, key, integer(count));
+        }
+    }
+    if let Some(duration) = stop.duration {
+        line(out, "duration", quoted(&duration.to_string()));
+    }
+    if plan.warmup > Span::ZERO {
+        line(out, "warmup", quoted(&plan.warmup.to_string()));
+    }
+}
+
+/// Writes the thresholds, if there are any.
+pub(super) fn thresholds(plan: &Plan, out: &mut String) {
+    if !plan.thresholds.is_empty() {
+        let each: Vec<String> = plan.thresholds.iter().map(|t| quoted(&t.to_string())).collect();
+        line(out, "thresholds", format!("[{}]", each.join(", ")));
+    }
 }
 
 /// The common parts of all requests, which are written once.
@@ -138,39 +183,8 @@ impl<'p> Writer<'p> {
         }
     }
 
-    fn load(&self, out: &mut String) {
-        match &self.plan.load {
-            Load::Closed { connections, think } => {
-                let key = if self.plan.sessions.is_some() { "users" } else { "connections" };
-                line(out, key, connections);
-                if *think != Think::None {
-                    line(out, "think", quoted(&think.to_string()));
-                }
-            }
-            Load::Open { rate, arrivals, connections } => {
-                if arrivals.has_rate() {
-                    line(out, "rate", quoted(&rate.to_string()));
-                }
-                match arrivals {
-                    Arrivals::Fixed => {}
-                    Arrivals::Trace(times) => line(out, "arrivals", trace(times)),
-                    process => line(out, "arrivals", quoted(&process.to_string())),
-                }
-                line(out, "connections", connections);
-            }
-        }
-        let stop = self.plan.stop;
-        for (key, count) in [("requests", stop.requests), ("sessions", stop.sessions)] {
-            if let Some(count) = count {
-                line(out, key, integer(count));
-            }
-        }
-        if let Some(duration) = stop.duration {
-            line(out, "duration", quoted(&duration.to_string()));
-        }
-        if self.plan.warmup > Span::ZERO {
-            line(out, "warmup", quoted(&self.plan.warmup.to_string()));
-        }
+    /// Writes the choice of the next request, and the seed.
+    fn choice(&self, out: &mut String) {
         let pick = match &self.plan.sessions {
             Some(sessions) => sessions.pick,
             None => self.plan.pick,
@@ -209,14 +223,35 @@ impl<'p> Writer<'p> {
         if let Some(checks) = checks::of_all(plan) {
             line(out, "checks", checks);
         }
-        if !plan.thresholds.is_empty() {
-            let each: Vec<String> =
-                plan.thresholds.iter().map(|t| quoted(&t.to_string())).collect();
-            line(out, "thresholds", format!("[{}]", each.join(", ")));
+    }
+
+    /// Writes the requests or sessions, and the tables.
+    fn requests(&self, streams: Option<u32>, out: &mut String) {
+        let plan = self.plan;
+        match &plan.sessions {
+            Some(sessions) => self.sessions(sessions, out),
+            None if self.url_alone().is_some() => {}
+            None => self.list(out),
         }
-        if plan.shard != Shard::WHOLE {
-            let Shard { index, of } = plan.shard;
-            line(out, "shard", format!("{{ index = {index}, of = {of} }}"));
+        dynamic::data(&plan.data, out);
+        if let Some(spec) = &plan.tls {
+            tls::explain(spec, out);
+        }
+        if let Some(spec) = &plan.proxy {
+            proxy::explain(spec, out);
+        }
+        if let Some(signing) = &plan.aws_sigv4 {
+            sigv4::explain(signing, out);
+        }
+        if plan.http.is_http2() {
+            http2::explain(plan, streams, out);
+            grpc::explain(plan, out);
+        }
+        if let Some(spec) = plan.websocket.as_deref() {
+            websocket::explain(plan, spec, out);
+        }
+        if let Some(stream) = plan.stream.as_deref() {
+            stream::explain(stream, out);
         }
     }
 

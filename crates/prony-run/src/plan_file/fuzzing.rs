@@ -1,7 +1,12 @@
 //! The fuzz target for plan files, and the test that replays its corpus.
 
-use super::{explain, parse};
+use prony_core::plan::Plan;
+use prony_core::units::Span;
+use prony_report::phased::Start;
+
+use super::{PlanFile, explain, explain_phases, parse, parse_all};
 use crate::environment::Environment;
+use crate::phases::Phases;
 
 /// Fuzz target: a plan file. A valid plan can be written and read again; each error is one line.
 ///
@@ -15,8 +20,18 @@ pub fn plan_file(data: &[u8]) {
         seed: 1,
         simulated: false,
     };
-    match parse("plan", text, None, &around) {
-        Ok(planned) => {
+    match parse_all("plan", text, None, &around) {
+        Ok(PlanFile::Phases(phases)) => {
+            let written = explain_phases(&phases);
+            let again = parse_all("again", &written, None, &around);
+            match again.unwrap_or_else(|why| panic!("{written}\n{}", why.join("\n"))) {
+                PlanFile::Phases(again) => {
+                    assert_eq!(loads(&again), loads(&phases), "{written}");
+                }
+                PlanFile::Load(_) => panic!("no phases: {written}"),
+            }
+        }
+        Ok(PlanFile::Load(planned)) => {
             let written = explain(&planned.plan, &planned.notes);
             let again = parse("again", &written, None, &around);
             let again = again.unwrap_or_else(|why| panic!("{written}\n{}", why.join("\n")));
@@ -29,6 +44,15 @@ pub fn plan_file(data: &[u8]) {
             }
         }
     }
+}
+
+/// What phases are, without the reasons for their defaults.
+pub(super) fn loads(phases: &Phases) -> Vec<(&str, Start, Span, &Plan)> {
+    let mut all = Vec::new();
+    for phase in phases.list() {
+        all.push((phase.name.as_str(), phase.start, phase.delay, &phase.planned.plan));
+    }
+    all
 }
 
 #[cfg(test)]

@@ -63,12 +63,15 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Writes the table `[http2]` of a plan with HTTP/2.
-pub(super) fn explain(plan: &Plan, out: &mut String) {
+/// Writes the table `[http2]` of a plan with HTTP/2. Without `streams`, their number follows from
+/// the load.
+pub(super) fn explain(plan: &Plan, streams: Option<u32>, out: &mut String) {
     let spec = plan.http2.as_deref().copied().unwrap_or_default();
     let default = Http2Spec::default();
     out.push_str("\n[http2]\n");
-    line(out, "streams", plan.pipeline);
+    if let Some(streams) = streams {
+        line(out, "streams", streams);
+    }
     if plan.placement != Placement::Spread {
         line(out, "placement", quoted(word(PLACEMENT, &plan.placement)));
     }

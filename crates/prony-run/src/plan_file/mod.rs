@@ -13,6 +13,7 @@ pub mod fuzzing;
 mod grpc;
 mod http2;
 mod load;
+mod phases;
 mod proxy;
 mod reader;
 mod request;
@@ -37,16 +38,18 @@ use crate::environment::Environment;
 use crate::error::Error;
 use crate::files::{read, read_text};
 use crate::grpc::prepare;
+use crate::phases::Phases;
 use reader::{Problems, Section};
 use request::{Names, Requests};
 
 pub use dynamic::{LINE, table_of_lines};
 pub use explain::explain;
+pub use phases::explain_phases;
 pub use request::Common;
 pub use sigv4::{aws_signing, read_key};
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 39] = [
+const OF_PLANS: [&str; 40] = [
     "url",
     "endpoints",
     "host",
@@ -86,9 +89,19 @@ const OF_PLANS: [&str; 39] = [
     "grpc",
     "websocket",
     "aws-sigv4",
+    "phases",
 ];
 
-/// Reads a plan file.
+/// What a plan file describes.
+#[derive(Debug)]
+pub enum PlanFile {
+    /// One load.
+    Load(Box<Planned>),
+    /// Several loads, one after the other or side by side.
+    Phases(Phases),
+}
+
+/// Reads a plan file of one load.
 ///
 /// # Errors
 /// The file cannot be read, or all errors in it.
@@ -98,8 +111,18 @@ pub fn open(path: &Path, around: &Environment) -> Result<Planned, Error> {
     parse(&path.display().to_string(), &text, Some(folder), around).map_err(Error::PlanFile)
 }
 
-/// Parses the text of a plan file. `name` is the name of the file in error messages. `folder` is
-/// the base of the file names in the plan; without it, the plan must not name files.
+/// Reads a plan file, which may have phases.
+///
+/// # Errors
+/// The same as those of [`open`].
+pub fn open_all(path: &Path, around: &Environment) -> Result<PlanFile, Error> {
+    let text = read_text("plan", path)?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    parse_all(&path.display().to_string(), &text, Some(folder), around).map_err(Error::PlanFile)
+}
+
+/// Parses the text of a plan file of one load. `name` is the name of the file in error messages.
+/// `folder` is the base of the file names in the plan; without it, the plan must not name files.
 ///
 /// # Errors
 /// All errors, each as `NAME:LINE:COLUMN: sentence`.
@@ -111,9 +134,26 @@ pub fn parse(
 ) -> Result<Planned, Vec<String>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let document = document(name, text)?;
+    if let Some(phases) = document.get_ref().get(phases::PHASES) {
+        let what = "`phases`: this command runs one load; `prony run` runs a plan with phases";
+        let mut problems = Problems::new(name, text);
+        problems.add(phases.span().start, what);
+        return Err(problems.into_sentences());
+    }
+    parse_one(name, text, document.get_ref(), folder, around)
+}
+
+/// Reads a plan of one load.
+fn parse_one(
+    name: &str,
+    text: &str,
+    document: &DeTable<'_>,
+    folder: Option<&Path>,
+    around: &Environment,
+) -> Result<Planned, Vec<String>> {
     let problems = Problems::new(name, text);
     let mut requests = Requests::new(problems, folder, Common::default());
-    let mut top = Section::new("a plan", 0, document.get_ref());
+    let mut top = Section::new("a plan", 0, document);
     let planned = requests.plan(&mut top, around);
     top.finish(&mut requests.problems);
     match planned {
@@ -123,6 +163,26 @@ pub fn parse(
             Err(requests.problems.into_sentences())
         }
     }
+}
+
+/// Parses the text of a plan file, which may have phases.
+///
+/// # Errors
+/// The same as those of [`parse`].
+pub fn parse_all(
+    name: &str,
+    text: &str,
+    folder: Option<&Path>,
+    around: &Environment,
+) -> Result<PlanFile, Vec<String>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let document = document(name, text)?;
+    let document = document.get_ref();
+    if document.contains_key(phases::PHASES) {
+        return phases::parse(name, text, document, folder, around).map(PlanFile::Phases);
+    }
+    let planned = parse_one(name, text, document, folder, around)?;
+    Ok(PlanFile::Load(Box::new(planned)))
 }
 
 /// Reads a session file: the session part of a plan file, or httperf's format. `connections`
@@ -287,6 +347,8 @@ impl<'a> Requests<'a> {
     }
 
     fn plan(&mut self, top: &mut Section<'a>, around: &Environment) -> Option<Planned> {
+        // Its readers take it before this.
+        top.take(phases::PHASES);
         self.common(top);
         self.checks_of_all(top);
         let listed = self.list(top);
@@ -364,8 +426,7 @@ pub fn check(path: &Path, around: &Environment) -> Result<String, Error> {
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
     match std::str::from_utf8(&bytes) {
         Ok(text) if is_toml(&name, text) => {
-            let planned = parse(&name, text, Some(folder), around).map_err(Error::PlanFile)?;
-            Ok(summary(&planned.plan))
+            check_text(&name, text, Some(folder), around).map_err(Error::PlanFile)
         }
         _ => {
             let url = Url::parse("http://localhost/").ok();
@@ -375,6 +436,22 @@ pub fn check(path: &Path, around: &Environment) -> Result<String, Error> {
             Ok(targets.sessions.as_ref().map_or_else(String::new, of_sessions))
         }
     }
+}
+
+/// Checks the text of a plan file, and summarizes it in one line.
+///
+/// # Errors
+/// All errors, as those of [`parse`].
+pub fn check_text(
+    name: &str,
+    text: &str,
+    folder: Option<&Path>,
+    around: &Environment,
+) -> Result<String, Vec<String>> {
+    Ok(match parse_all(name, text, folder, around)? {
+        PlanFile::Load(planned) => summary(&planned.plan),
+        PlanFile::Phases(all) => phases::summary(&all),
+    })
 }
 
 /// Summarizes a plan in one line.

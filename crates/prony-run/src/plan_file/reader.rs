@@ -48,6 +48,28 @@ impl<'a> Problems<'a> {
         self.foreign.push(sentence);
     }
 
+    /// Adds the errors of the parts of this file, each with its name and its position: an error
+    /// that all parts have once, and one about a whole part at the position of that part.
+    pub(super) fn add_parts(&mut self, parts: &[(&str, usize, Self)]) {
+        for (name, at, part) in parts {
+            for error in &part.found {
+                let is_of_all = parts.iter().all(|(.., other)| other.found.contains(error));
+                let error = match error {
+                    (0, what) if !is_of_all => (*at, format!("phase '{name}': {what}")),
+                    error => error.clone(),
+                };
+                if !self.found.contains(&error) {
+                    self.found.push(error);
+                }
+            }
+            for sentence in &part.foreign {
+                if !self.foreign.contains(sentence) {
+                    self.foreign.push(sentence.clone());
+                }
+            }
+        }
+    }
+
     /// The text of the file.
     pub(super) fn text(&self) -> &'a str {
         self.text

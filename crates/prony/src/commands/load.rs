@@ -38,8 +38,9 @@ use crate::cli::shard::ShardArgs;
 use crate::cli::shown::recorded;
 use crate::embedding::Event;
 use crate::exec_options::{check_simulable, environment_of, options};
-use crate::progress::{self, Progress, ProgressMode};
+use crate::progress::{self, Progress};
 use crate::selftest;
+use crate::users::Users;
 
 /// Runs the load of the options, and reports it.
 pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
@@ -75,7 +76,11 @@ pub(super) struct Of<'a> {
 
 /// Prints the plan file of a run.
 pub(super) fn explain(planned: &Planned, output: &OutputArgs) -> Result<Exit, Error> {
-    let text = plan_file::explain(&planned.plan, &planned.notes);
+    print_plan(plan_file::explain(&planned.plan, &planned.notes), output)
+}
+
+/// Prints the text of a plan file.
+pub(super) fn print_plan(text: String, output: &OutputArgs) -> Result<Exit, Error> {
     if let Some(embedding) = &output.embedding {
         embedding.send(Event::Explained(text));
         return Ok(Exit::Done);
@@ -113,20 +118,7 @@ pub(super) fn carry_out(
     let command = CommandLine::default();
     let provenance = Provenance { command, notes, part, feeds, taps: taps.clone() };
     let mut summary = match exec.simulate {
-        Some(seed) => {
-            let latency = exec.simulate_latency.unwrap_or_default();
-            let workers = exec.simulate_workers;
-            let server = ServerBehavior { latency, workers, ..ServerBehavior::default() };
-            let simulate = |plan: &Plan| {
-                let mut provenance = provenance.clone();
-                let threads = exec.threads.unwrap_or(1);
-                let (filled, note) = with_stand_ins(plan);
-                provenance.notes.extend(note);
-                let summary = run::simulate(&filled, threads, seed, &server, goals, provenance);
-                Summary { plan: plan.clone(), ..summary }
-            };
-            run::aborted(&plan, &|plan| run::until(plan, goals, &simulate))
-        }
+        Some(seed) => simulated(&plan, exec, seed, goals, &provenance),
         None if shard.hosts.is_some() => {
             cited(on_hosts(&plan, goals, shard, exec, output, provenance)?)
         }
@@ -150,6 +142,32 @@ pub(super) fn carry_out(
     let exit = finish(&mut summary, outputs, output, accepted(exec, until))?;
     // The report comes first.
     written.map(|_| exit)
+}
+
+/// The server of a simulated run.
+pub(super) fn server_of(exec: &ExecArgs) -> ServerBehavior {
+    let latency = exec.simulate_latency.unwrap_or_default();
+    ServerBehavior { latency, workers: exec.simulate_workers, ..ServerBehavior::default() }
+}
+
+/// Runs a plan in a virtual world with this seed, until its end, its goals or a threshold.
+pub(super) fn simulated(
+    plan: &Plan,
+    exec: &ExecArgs,
+    seed: u64,
+    goals: &[Goal],
+    provenance: &Provenance,
+) -> Summary {
+    let server = server_of(exec);
+    let simulate = |plan: &Plan| {
+        let mut provenance = provenance.clone();
+        let threads = exec.threads.unwrap_or(1);
+        let (filled, note) = with_stand_ins(plan);
+        provenance.notes.extend(note);
+        let summary = run::simulate(&filled, threads, seed, &server, goals, provenance);
+        Summary { plan: plan.clone(), ..summary }
+    };
+    run::aborted(plan, &|plan| run::until(plan, goals, &simulate))
 }
 
 /// Refuses what a simulated run cannot do.
@@ -240,7 +258,7 @@ const STAND_IN: &str = "simulated";
 
 /// The plan for a simulated target, from whose replies no value can be extracted: adds a default
 /// to each extract without one. The note names these.
-fn with_stand_ins(plan: &Plan) -> (Plan, Option<String>) {
+pub(super) fn with_stand_ins(plan: &Plan) -> (Plan, Option<String>) {
     let mut plan = plan.clone();
     let mut names = Vec::new();
     let lacks = |call: &CallSpec| call.extract.iter().any(|e| e.default.is_none());
@@ -264,7 +282,7 @@ fn with_stand_ins(plan: &Plan) -> (Plan, Option<String>) {
 }
 
 /// Adds the result of the last self-test on this host.
-fn cited(mut summary: Summary) -> Summary {
+pub(super) fn cited(mut summary: Summary) -> Summary {
     summary.run.self_test = selftest::cite::cited();
     summary
 }
@@ -280,10 +298,23 @@ pub(super) fn on_the_network(
     let users = output.embedding.as_ref().and_then(|embedding| embedding.users.as_ref());
     let mode = progress::mode(output)?;
     let control = control(output)?;
-    let mut progress = Progress::new(plan, mode, output.embedding.as_ref(), &control);
-    let mut watcher = GoalWatch::new(goals, plan, &control);
-    let watched = matches!(mode, ProgressMode::Screen(_));
-    let mut aborter = Aborter::new(plan, &control);
+    let progress = Progress::new(plan, mode, output.embedding.as_ref(), &control);
+    with_progress(plan, goals, options, progress, &control, users, provenance)
+}
+
+/// The same, shown by `progress` and stopped by `control`.
+pub(super) fn with_progress(
+    plan: &Plan,
+    goals: &[Goal],
+    options: &Options,
+    mut progress: Progress,
+    control: &Arc<Control>,
+    users: Option<&Users>,
+    provenance: Provenance,
+) -> Result<Summary, Error> {
+    let mut watcher = GoalWatch::new(goals, plan, control);
+    let watched = progress.is_screen();
+    let mut aborter = Aborter::new(plan, control);
     let blocks = watcher.is_some() || aborter.is_some();
     let keep_service = run::needs_service(goals, plan);
     let options = Options {
@@ -306,7 +337,7 @@ pub(super) fn on_the_network(
         }
         progress.show(live);
     };
-    let result = run::run(plan, &options, &control, &mut watch, provenance);
+    let result = run::run(plan, &options, control, &mut watch, provenance);
     progress.finish();
     let mut summary = result?;
     if let Some(watcher) = watcher {

@@ -11,6 +11,7 @@ mod llm;
 pub(crate) mod load;
 mod merge;
 mod pages;
+mod phases;
 mod plan;
 mod ray_job;
 mod record;

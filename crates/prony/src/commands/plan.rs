@@ -5,9 +5,10 @@ use std::path::Path;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::output;
-use prony_run::plan_file;
+use prony_run::plan_file::{self, PlanFile};
 
 use super::load::{Of, carry_out, explain};
+use super::phases;
 use crate::cli::exec_options::{ExecArgs, RunArgs};
 use crate::cli::plan;
 use crate::exec_options::{environment, environment_of};
@@ -16,11 +17,14 @@ use crate::exec_options::{environment, environment_of};
 pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
     let around = environment_of(&args.exec, false, &args.shard);
     let text = args.output.embedding.as_ref().and_then(|e| e.plan_text.as_deref());
-    let mut planned = match text {
-        None => plan_file::open(&args.plan, &around)?,
-        Some(text) => {
-            plan_file::parse("plan", text, Some(Path::new("")), &around).map_err(Error::PlanFile)?
-        }
+    let file = match text {
+        None => plan_file::open_all(&args.plan, &around)?,
+        Some(text) => plan_file::parse_all("plan", text, Some(Path::new("")), &around)
+            .map_err(Error::PlanFile)?,
+    };
+    let mut planned = match file {
+        PlanFile::Load(planned) => *planned,
+        PlanFile::Phases(all) => return phases::run(all, args, typed),
     };
     plan::check_sources(&args.exec)?;
     if let Some(seed) = args.exec.seed {

@@ -6,13 +6,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use prony_core::summary::Summary;
+use prony_report::phased::{Outcome, Phased};
 use prony_report::{self, Saved, json};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::output;
 
 use super::github::publish_run;
-use super::{style, trend};
+use super::{phases, style, trend};
 use crate::cli;
 use crate::cli::output::ReportArgs;
 
@@ -26,7 +27,19 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
         let why = "annotations are about one run; `prony compare --github` compares several";
         return Err(Error::Conflict("--github", "several FILEs", why));
     }
-    let mut summaries = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut summaries = match &args.files[..] {
+        [file] => match open(file)? {
+            Document::Run(summary) => vec![*summary],
+            Document::Phases(_) if args.trend => {
+                let why = "a trend has one run for each file";
+                return Err(Error::Conflict("--trend", "a plan with phases", why));
+            }
+            Document::Phases(report) => {
+                return phases::show_again(*report, &args.to, args.accept_invalid);
+            }
+        },
+        files => files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?,
+    };
     for summary in &mut summaries {
         summary.run.secrets_shown = args.to.show_secrets;
     }
@@ -60,7 +73,44 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
     })
 }
 
+/// What a saved result is.
+enum Document {
+    Run(Box<Summary>),
+    Phases(Box<Phased>),
+}
+
+fn open(path: &Path) -> Result<Document, Error> {
+    let text = text_of(path)?;
+    match parse(&text) {
+        Err(json::ReadError::Phases) => {
+            let report = parse_phases(&text).map_err(|e| unread(path, &e))?;
+            Ok(Document::Phases(Box::new(report)))
+        }
+        run => run.map(|run| Document::Run(Box::new(run))).map_err(|e| unread(path, &e)),
+    }
+}
+
 pub(super) fn read(path: &Path) -> Result<Summary, Error> {
+    parse(&text_of(path)?).map_err(|e| unread(path, &e))
+}
+
+/// The message for a file that is not the report of a run.
+fn unread(path: &Path, why: &json::ReadError) -> Error {
+    match why {
+        json::ReadError::Schema(_) | json::ReadError::Phases => {
+            Error::Result { path: path.into(), why: why.to_string() }
+        }
+        _ => refused(path, &why.to_string()),
+    }
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    let expected = "expected a result saved with `--json` or `-o FILE.json`";
+    Error::Result { path: path.into(), why: format!("{why}; {expected}") }
+}
+
+/// The text of a saved result.
+fn text_of(path: &Path) -> Result<String, Error> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();
         io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
@@ -69,24 +119,33 @@ pub(super) fn read(path: &Path) -> Result<Summary, Error> {
     };
     let bytes =
         bytes.map_err(|why| Error::Unreadable { what: "report", path: path.into(), why })?;
-    let expected = "expected a result saved with `--json` or `-o FILE.json`";
-    let refused =
-        |why: String| Error::Result { path: path.into(), why: format!("{why}; {expected}") };
-    let text = String::from_utf8(bytes).map_err(|_| refused("not a text file".to_owned()))?;
-    parse(&text).map_err(|e| match e {
-        json::ReadError::Schema(_) => Error::Result { path: path.into(), why: e.to_string() },
-        e => refused(e.to_string()),
-    })
+    String::from_utf8(bytes).map_err(|_| refused(path, "not a text file"))
 }
 
 /// The run of a saved result.
 pub(super) fn parse(text: &str) -> Result<Summary, json::ReadError> {
     let mut summary = json::read(text)?;
-    // The saved result may contain secrets.
-    let words: Vec<String> = summary.run.command.into();
+    hide(&mut summary);
+    Ok(summary)
+}
+
+/// The saved result of a plan with phases.
+fn parse_phases(text: &str) -> Result<Phased, json::ReadError> {
+    let mut report = json::phased::read(text)?;
+    for phase in &mut report.phases {
+        if let Outcome::Ran(summary) = &mut phase.outcome {
+            hide(summary);
+        }
+    }
+    report.command = cli::shown::command_line(&report.command);
+    Ok(report)
+}
+
+/// Finds what is secret in the command line: a saved result may contain secrets.
+fn hide(summary: &mut Summary) {
+    let words: Vec<String> = std::mem::take(&mut summary.run.command).into();
     let of_tool = prony_compat::recorded(&words);
     summary.run.command = of_tool.unwrap_or_else(|| cli::shown::recorded(words));
-    Ok(summary)
 }
 
 /// Distinct names for the files: without directory and extension if these are distinct, otherwise

@@ -41,6 +41,7 @@ mod installed;
 mod json_schema;
 mod limited;
 mod llm;
+mod phases;
 mod pictures;
 mod plans;
 mod proxy;

@@ -4,6 +4,7 @@ mod checks;
 mod dynamic;
 mod follow;
 mod identity;
+pub(crate) mod phases;
 mod refused;
 mod scenarios;
 mod sockets;
