@@ -1,5 +1,5 @@
-//! Descriptions of interfaces: OpenAPI 3.0 and 3.1, and Swagger 2.0, as JSON or YAML. A session for each
-//! operation, with the values of its examples, or with values that its schemas allow.
+//! Descriptions of interfaces: OpenAPI 3.0 and 3.1, and Swagger 2.0, as JSON or YAML. A session for
+//! each operation, with the values of its examples, or with values that its schemas allow.
 
 use std::cell::Cell;
 

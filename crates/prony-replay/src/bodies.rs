@@ -222,7 +222,7 @@ fn read_line(line: &[u8]) -> Result<(Box<[u8]>, Body), String> {
             let text: String = serde_json::from_str(body.get()).map_err(|e| e.to_string())?;
             (None, text.into_bytes())
         }
-        // Sent as it stands in the file.
+        // Sent unchanged.
         (Some(body), None) => (Some("application/json"), body.get().as_bytes().to_vec()),
         (None, Some(code)) => {
             let bytes = BASE64.decode(code).map_err(|_| "its base64 cannot be decoded")?;

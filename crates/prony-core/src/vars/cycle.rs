@@ -14,7 +14,7 @@ pub(super) struct Cycle {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Values {
-    /// Numbers from one on, with at least so many digits.
+    /// Numbers from one on, with at least this many digits.
     Numbers {
         low: u64,
         step: u64,

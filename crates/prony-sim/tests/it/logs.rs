@@ -171,7 +171,7 @@ fn requests_of_a_client_wait_for_each_other() {
 fn requests_of_a_client_are_sent_in_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("access.log");
-    let mut overtaken = 0;
+    let mut reordered = 0;
     for seed in 0..30 {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 62);
@@ -203,7 +203,7 @@ fn requests_of_a_client_are_sent_in_order() {
         };
         let (free, none) = run(By::Nobody);
         assert!(none.is_empty());
-        overtaken += (CLIENTS..free.len()).filter(|&k| free[k] < free[k - CLIENTS]).count();
+        reordered += (CLIENTS..free.len()).filter(|&k| free[k] < free[k - CLIENTS]).count();
         let (sent, held) = run(By::Client);
         for (k, at) in sent.iter().enumerate() {
             let due = Nanos((times[k] - times[0]) * 1000);
@@ -215,7 +215,7 @@ fn requests_of_a_client_are_sent_in_order() {
         }
         assert!(held.max().is_none_or(|most| most <= ms(100)), "{:?}", held.max());
     }
-    assert!(overtaken > 20, "{overtaken} requests were overtaken without --by");
+    assert!(reordered > 20, "{reordered} requests were reordered without --by");
 }
 
 /// A feed that has its requests only from a time on.

@@ -216,15 +216,8 @@ fn keep(mut stream: TcpStream, to: &mpsc::Sender<Got>) {
     }
 }
 
-/// The server gets the bodies of the keys, whether these are in the log or in the path.
-#[test]
-fn requests_have_the_bodies_of_their_keys() {
-    let folder = TempDir::new().expect("a folder");
-    let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        fs::write(&path, text).expect("written");
-        path.to_str().expect("UTF-8").to_owned()
-    };
+/// A log of 60 orders, their bodies by key, and what the server gets, in order.
+fn orders() -> (String, String, Vec<Got>) {
     let (mut log, mut bodies, mut expected) = (String::new(), String::new(), Vec::new());
     for i in 0..60_u32 {
         let method = ["GET", "POST", "PUT"][i as usize % 3];
@@ -260,6 +253,19 @@ fn requests_have_the_bodies_of_their_keys() {
         expected.push((line, kind.map(str::to_owned), body));
     }
     expected.sort();
+    (log, bodies, expected)
+}
+
+/// The server gets the bodies of the keys, whether these are in the log or in the path.
+#[test]
+fn requests_have_the_bodies_of_their_keys() {
+    let folder = TempDir::new().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (log, bodies, expected) = orders();
     let (log, bodies) = (file("log.jsonl", &log), file("bodies.jsonl", &bodies));
     // The same bodies by a part of the path.
     let text = fs::read_to_string(&bodies).expect("it was written").replace("o\u{e4}", "");

@@ -5,18 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
-use prony_core::plan::ProxySpec;
 use prony_core::plan::{
     self, Alternative, AtLimit, BroadcastPlan, Clients, Control, Follow, Gate, Group, GrpcCall,
     Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace,
-    Placement, RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan, Switch, Think,
-    TokenDialect, TokenPlan, WebSocketPlan,
+    Placement, ProxySpec, RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan,
+    Switch, Think, TokenDialect, TokenPlan, WebSocketPlan,
 };
 use prony_core::proto::StreamCounts;
-use prony_core::record::ProxyTally;
 use prony_core::record::hist::Hist;
 use prony_core::record::{
-    Broadcast, FirstHandshake, GroupTally, Pings, Reconnects, RedirectTally, StepTally,
+    Broadcast, FirstHandshake, GroupTally, Pings, ProxyTally, Reconnects, RedirectTally, StepTally,
     StreamBodies, StreamMessages, StreamTime, Times, TokenTally,
 };
 use prony_core::schedule::{Arrivals, RatePlan};

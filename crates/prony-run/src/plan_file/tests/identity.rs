@@ -443,10 +443,9 @@ fn any_plan() -> impl Strategy<Value = Plan> {
     let parts = base.prop_flat_map(|(endpoints, names)| {
         let calls = prop::collection::vec(call(endpoints.len() as u32, names.len() as u32), 1..5);
         let calls = (calls, any::<[bool; 5]>()).prop_map(|(calls, same)| alike(calls, same));
-        let sessions = calls.prop_flat_map(|calls| {
-            let sessions = option::of(sessions(calls.len() as u32));
-            (Just(calls), sessions)
-        });
+        let sessions = calls
+            .prop_flat_map(|calls| (option::of(sessions(calls.len() as u32)), Just(calls)))
+            .prop_map(|(sessions, calls)| (calls, sessions));
         (Just(endpoints), Just(names), sessions)
     });
     let limits = (1..4u32, option::of(1..9u32), span(), any::<bool>(), span(), any::<bool>());
