@@ -2,7 +2,6 @@
 
 use super::{AGAIN, LIMITS_SHORT, Observed, Phase, SHORT, Search, WARMUP, at_least, side};
 use crate::capacity::{By, Finding, Lack, Limit, Purpose, Step};
-use crate::threshold::Unit;
 use crate::units::Span;
 
 impl Search {
