@@ -134,7 +134,10 @@ fn wrong_files_are_refused_with_their_line() {
         ("{\"key\":\"\",\"body\":1}", "line 1: its key is empty"),
         ("{\"key\":1,\"base64\":\"x\"}", "line 1: its base64 cannot be decoded"),
         ("{\"key\":1,\"body\":1,\"type\":\"a\\nb\"}", "line 1: its type is 'a\\nb'"),
-        ("{\"key\":1,\"content\":1}", "line 1: it is not an object with key, body and type: unknown"),
+        (
+            "{\"key\":1,\"content\":1}",
+            "line 1: it is not an object with key, body and type: unknown",
+        ),
         ("key", "line 1: it is not an object with key, body and type: expected"),
     ] {
         let refused = refused(text);
