@@ -232,16 +232,16 @@ fn refuses_websockets_that_are_not_named_or_not_open() {
     refuse(
         &texts,
         expect![[r#"
-        p:1:1: this plan cannot be run: session 1: burst 2: the WebSocket 'a' of the session is open; `close` it before the next `open`
-        p:5:42: `send` needs the WebSocket 'b'; `open` it before
-        p:5:72: `send`: the session has several WebSockets; name one (`socket`)
-        p:1:1: this plan cannot be run: session 1: burst 4: `send` needs a WebSocket; name an open one (`socket`)
-        p:1:1: this plan cannot be run: session 1: burst 4: `send` needs the WebSocket 'a'; `open` it before
-        p:1:1: this plan cannot be run: session 1: whatever a `switch` chooses, the WebSocket must be open after it, or closed: use `open` and `close` in the same alternative
-        p:5:35: `socket`: the name of a WebSocket is empty
-        p:5:35: `socket` is a number, expected the name of a WebSocket
-        p:5:26: a request has no key `socket`; it may have at-limit, bare, body, burst, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, repeat, retry, templates, think, unless, until, url, when
-    "#]],
+            p:1:1: this plan cannot be run: session 1: burst 2: the WebSocket 'a' of the session is open; `close` it before the next `open`
+            p:5:42: `send` needs the WebSocket 'b'; `open` it before
+            p:5:72: `send`: the session has several WebSockets; name one (`socket`)
+            p:1:1: this plan cannot be run: session 1: burst 4: `send` needs a WebSocket; name an open one (`socket`)
+            p:1:1: this plan cannot be run: session 1: burst 4: `send` needs the WebSocket 'a'; `open` it before
+            p:1:1: this plan cannot be run: session 1: whatever a `switch` chooses, the WebSocket must be open after it, or closed: use `open` and `close` in the same alternative
+            p:5:35: `socket`: the name of a WebSocket is empty
+            p:5:35: `socket` is a number, expected the name of a WebSocket
+            p:5:26: a request has no key `socket`; it may have at-limit, aws-sigv4, bare, body, burst, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, repeat, retry, templates, think, unless, until, url, when
+        "#]],
     );
 }
 
