@@ -176,18 +176,25 @@ fn model_does_not_hold_for_workers_with_one_queue() {
     let server = Server::Workers(8);
     let truth = server.truth(0.04);
     let (runs, first) = count();
-    let (mut covered, mut refused) = (0, 0);
+    let (mut covered, mut refused, mut numbers) = (0, 0, 0);
     for seed in first..first + u64::from(runs) {
         let answer = search_closed(server, by_connections("p99 < 40ms", seed));
         let Finding::Capacity { interval, .. } = answer.finding else {
-            panic!("seed {seed}: {:?}", answer.finding);
+            println!("M/M/8, closed, seed {seed}: {:?}", answer.finding);
+            continue;
         };
+        numbers += 1;
         covered += u32::from(interval.lo <= truth && truth <= interval.hi);
         refused += u32::from(matches!(answer.scalability, Some(Scalability::Deviates { .. })));
         let throughput = answer.throughput.and_then(|t| t.value).expect("a throughput");
         assert!((throughput * ALONE / 8.0 - 1.0).abs() < 0.03, "{throughput}");
     }
-    println!("M/M/8, closed  truth {truth}: covered {covered} of {runs}, no model in {refused}");
+    println!(
+        "M/M/8, closed  truth {truth}: {numbers} of {runs} numbers, covered {covered}, no model in \
+         {refused}"
+    );
+    // All, as long as it takes more than a hundred searches to see a false alarm.
+    assert!(numbers + runs / 100 >= runs, "{numbers} of {runs}");
     assert!(covered * 10 >= runs * 8, "{covered} of {runs}");
     assert!(refused * 10 >= runs * 9, "{refused} of {runs}");
 }
