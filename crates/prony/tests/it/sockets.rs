@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::http2_peers::lines;
-use crate::rig::{Other, Serve, alone, prony, served, wait_until};
+use crate::rig::{Other, Report, Serve, alone, prony, served, wait_until};
 use crate::tls::Certificates;
 use crate::websocket::python;
 
 /// The report of a plan, which is explained first: the explained plan explains as itself.
-fn run(folder: &Path, plan: &str, more: &[&str]) -> crate::rig::Report {
+fn run(folder: &Path, plan: &str, more: &[&str]) -> Report {
     let file = |name: &str, text: &str| {
         let path = folder.join(name);
         fs::write(&path, text).expect("a file");
@@ -50,10 +50,9 @@ fn of_name(report: &crate::rig::Report, name: &str, figure: &str) -> u64 {
     one[figure].as_u64().unwrap_or(0)
 }
 
-/// Counts of both sides are equal, with TLS, too.
-#[test]
-fn sessions_talk_with_the_target_server() {
-    let _alone = alone();
+/// Runs 40 sessions of the plan with these lines, with and without TLS, on the target server. Counts
+/// of both sides are equal. Passes the report and the server's counters on.
+fn talked(lines: &str, check: impl Fn(&Report, &Value)) {
     let folder = tempfile::tempdir().expect("a folder");
     let certificates = Certificates::new();
     let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
@@ -63,52 +62,43 @@ fn sessions_talk_with_the_target_server() {
         let server = Serve::start(&[&["--ws", "echo", "--latency", "fixed:2ms"], more].concat());
         let url = server.url("").replace("127.0.0.1", "localhost");
         let table = format!("[tls]\ncacert = '{}'\n", certificates.path("ca.pem"));
-        let text = plan(&url, 40, "") + if tls { &table } else { "" };
+        let text = plan(&url, 40, lines) + if tls { &table } else { "" };
         let report = run(folder.path(), &text, &[]);
         report.check_sums();
         assert_eq!(report.count("failed"), 0, "{:#}", report.0["measurement"]["errors"]);
+        let statuses = [101, 200, 204, 1000].map(|status| report.status(status));
+        assert_eq!(statuses, [40, 40 * 6, 40, 40]);
+        let counters = server.stop();
+        let names = ["sockets", "violations", "socket_messages_received", "socket_messages_sent"];
+        assert_eq!(names.map(|name| served(&counters, name)), [40, 0, 120, 120]);
+        check(&report, &counters);
+    }
+}
+
+#[test]
+fn sessions_talk_with_the_target_server() {
+    let _alone = alone();
+    talked("", |report, _| {
         // What is in flight is counted, though a send ends without an event of its own.
         let reasons = report.0["verdict"]["reasons"].as_array().expect("reasons");
         let mismatch = |reason: &&Value| reason["kind"] == "littles-law-mismatch";
         assert_eq!(reasons.iter().find(mismatch), None);
-        let statuses = [101, 200, 204, 1000].map(|status| report.status(status));
-        assert_eq!(statuses, [40, 40 * 6, 40, 40]);
         assert_eq!(report.count("connects"), 80);
         for (name, replies) in [("open", 40), ("ask", 40), ("say", 80), ("hear", 80)] {
-            assert_eq!(of_name(&report, name, "replies"), replies, "{name}");
+            assert_eq!(of_name(report, name, "replies"), replies, "{name}");
         }
-        let counters = server.stop();
-        let names = ["sockets", "violations", "socket_messages_received", "socket_messages_sent"];
-        assert_eq!(names.map(|name| served(&counters, name)), [40, 0, 120, 120]);
-    }
+    });
 }
 
-/// The same over HTTP/2: one connection for each session.
+/// Over HTTP/2: one connection for each session.
 #[test]
 fn sessions_talk_with_the_target_server_over_http2() {
     let _alone = alone();
-    let folder = tempfile::tempdir().expect("a folder");
-    let certificates = Certificates::new();
-    let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
-    let secure = ["--tls", "--cert", &cert, "--key", &key];
-    for tls in [false, true] {
-        let more = if tls { &secure[..] } else { &[] };
-        let server = Serve::start(&[&["--ws", "echo", "--latency", "fixed:2ms"], more].concat());
-        let url = server.url("").replace("127.0.0.1", "localhost");
-        let table = format!("[tls]\ncacert = '{}'\n", certificates.path("ca.pem"));
-        let text = plan(&url, 40, "http = '2-only'\n") + if tls { &table } else { "" };
-        let report = run(folder.path(), &text, &[]);
-        report.check_sums();
-        assert_eq!(report.count("failed"), 0, "{:#}", report.0["measurement"]["errors"]);
-        let statuses = [101, 200, 204, 1000].map(|status| report.status(status));
-        assert_eq!(statuses, [40, 40 * 6, 40, 40]);
+    talked("http = '2-only'\n", |report, counters| {
         assert_eq!(report.count("connects"), 40);
-        let counters = server.stop();
-        let names = ["sockets", "violations", "socket_messages_received", "socket_messages_sent"];
-        assert_eq!(names.map(|name| served(&counters, name)), [40, 0, 120, 120]);
         let names = ["h2_connections", "streams", "malformed", "cancelled"];
-        assert_eq!(names.map(|name| served(&counters, name)), [40, 120, 0, 0]);
-    }
+        assert_eq!(names.map(|name| served(counters, name)), [40, 120, 0, 0]);
+    });
 }
 
 /// A session with two sockets, on the target server and on one in Python, which has got what was
