@@ -268,7 +268,9 @@ fn request(plan: &Plan, size: &PlanSize) -> Vec<String> {
         if headers > 0 {
             parts.push(format!("{more}{} added", units::counted(headers, "header", "headers")));
         }
-        if plan.calls.iter().any(|call| call.template && !call.body.is_empty()) {
+        // Reports keep the lengths of bodies, not the bodies.
+        let mut bodies = plan.calls.iter().zip(&size.body_bytes);
+        if bodies.any(|(call, &bytes)| call.template && bytes > 0) {
             parts.push("body from a template".to_owned());
         } else if size.body_bytes_max > 0 {
             let longest = units::bytes(size.body_bytes_max as f64);
