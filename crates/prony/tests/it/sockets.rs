@@ -44,14 +44,14 @@ fn plan(url: &str, sessions: u32, more: &str) -> String {
     )
 }
 
-fn of_name(report: &crate::rig::Report, name: &str, figure: &str) -> u64 {
+fn of_name(report: &Report, name: &str, figure: &str) -> u64 {
     let names = report.0["measurement"]["names"].as_array().expect("names");
     let one = names.iter().find(|one| one["name"] == name).expect("a name");
     one[figure].as_u64().unwrap_or(0)
 }
 
-/// Runs 40 sessions of the plan with these lines, with and without TLS, on the target server. Counts
-/// of both sides are equal. Passes the report and the server's counters on.
+/// Runs 40 sessions of the plan with these lines, with and without TLS, on the target server.
+/// Counts of both sides are equal. Passes the report and the counters of the server on.
 fn talked(lines: &str, check: impl Fn(&Report, &Value)) {
     let folder = tempfile::tempdir().expect("a folder");
     let certificates = Certificates::new();
