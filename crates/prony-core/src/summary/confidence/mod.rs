@@ -129,9 +129,7 @@ impl<'a> Confidence<'a> {
         let blocks = series.blocks().between(from, until).map(|(_, block)| block).collect();
         let length = series.blocks().length();
         let mut all = Self::of_blocks(hist, blocks, length);
-        if all.hist.count() == 0 {
-            all.missing = Some(NoInterval::Empty);
-        } else if !kept {
+        if !kept && hist.count() > 0 {
             all.missing = Some(NoInterval::NotRecorded);
         }
         all
@@ -146,10 +144,12 @@ impl<'a> Confidence<'a> {
         for i in 1..BINS {
             up_to[i] += up_to[i - 1];
         }
-        let missing = if up_to[BINS - 1] == 0 {
-            Some(NoInterval::Empty)
+        // A run that is shorter than a block has times, but none in a block.
+        let is_short = hist.count() > 0 && blocks.len() < BLOCKS_MIN;
+        let missing = if is_short {
+            Some(NoInterval::TooShort)
         } else {
-            (blocks.len() < BLOCKS_MIN).then_some(NoInterval::TooShort)
+            (up_to[BINS - 1] == 0).then_some(NoInterval::Empty)
         };
         let seconds = length.as_secs_f64() * blocks.len() as f64;
         Self { hist, seconds, missing, cosines: Cosines::new(blocks.len()), blocks, up_to }

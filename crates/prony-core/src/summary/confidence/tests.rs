@@ -27,6 +27,10 @@ fn reports_why_there_is_no_interval() {
     let c = Confidence::of(&short);
     assert_eq!((c.quantile(0.5), c.mean()), (Err(NoInterval::TooShort), Err(NoInterval::TooShort)));
     assert_eq!(c.quantile(0.99), Err(NoInterval::TooFewSamples { needs: 1_000 }));
+    // Shorter than a block.
+    let mut shortest = tally(1, |_| vec![1; 2_000]);
+    shortest.end = Nanos(BLOCK_MIN.0 / 2);
+    assert_eq!(Confidence::of(&shortest).quantile(0.99), Err(NoInterval::TooShort));
     let mut old = tally(64, |i| (0..50).map(|k| 1 + (i * 31 + k * 17) % 40).collect());
     assert!(Confidence::of(&old).quantile(0.5).is_ok());
     old.series = Series::new(Nanos::ZERO);
