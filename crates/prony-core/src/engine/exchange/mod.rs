@@ -494,12 +494,14 @@ impl Exchanges {
     /// The exchange, if it has not ended.
     #[inline]
     pub(super) fn get(&self, id: RequestId) -> Option<&Exchange> {
-        self.all.get(id.slot as usize).filter(|e| e.generation == id.generation)
+        let exchange = self.all.get(id.slot as usize)?;
+        (exchange.generation == id.generation).then_some(exchange)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: RequestId) -> Option<&mut Exchange> {
-        self.all.get_mut(id.slot as usize).filter(|e| e.generation == id.generation)
+        let exchange = self.all.get_mut(id.slot as usize)?;
+        (exchange.generation == id.generation).then_some(exchange)
     }
 
     /// The oldest exchange of a list, and its call.

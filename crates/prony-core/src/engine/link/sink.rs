@@ -67,6 +67,14 @@ impl Sink<'_> {
         false
     }
 
+    /// Whether a part that is there asks for the headers of a reply.
+    #[cold]
+    fn are_headers_wanted(&self, id: RequestId) -> bool {
+        let dynamic = self.dynamic.as_deref();
+        dynamic.is_some_and(|d| d.wants_headers(self.exchanges[id].call()))
+            || self.tap.as_ref().is_some_and(|(tap, _)| tap.wants_headers())
+    }
+
     /// What only some plans count of a whole reply. Returns how it is seen then.
     #[cold]
     fn look_closer(
@@ -199,9 +207,7 @@ impl proto::Sink for Sink<'_> {
 
     #[inline]
     fn wants_headers(&self, id: RequestId) -> bool {
-        let dynamic = self.dynamic.as_deref();
-        dynamic.is_some_and(|d| d.wants_headers(self.exchanges[id].call()))
-            || self.tap.as_ref().is_some_and(|(tap, _)| tap.wants_headers())
+        (self.dynamic.is_some() || self.tap.is_some()) && self.are_headers_wanted(id)
     }
 
     fn header(&mut self, id: RequestId, name: &[u8], value: &[u8]) {
