@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::json_schema;
-use crate::rig::{Serve, alone, is_busy, once_of_three, prony, waiting};
+use crate::rig::{Serve, alone, is_busy, once_of_three, prony, side_by_side, waiting};
 
 /// A simulated queue with one server, whose p99 is at 46.05 ms at 900 requests per second.
 const QUEUE: [&str; 10] = [
@@ -155,8 +155,14 @@ fn what_is_left_beyond_the_capacity_is_measured() {
     }
 }
 
+/// Both searches put a small load on their servers, and take long: they run at the same time.
 #[test]
-fn connections_of_a_real_queue_are_within_five_percent() {
+fn capacities_of_real_queues_are_within_five_percent() {
+    let _alone = alone();
+    side_by_side([by_connections as fn(), by_rate], |search| search());
+}
+
+fn by_connections() {
     // Ten workers that take 10 ms: more than ten connections wait, N of them N milliseconds.
     let server = Serve::start(&["--latency", "10ms", "--workers", "10"]);
     let url = server.url("/");
@@ -168,7 +174,6 @@ fn connections_of_a_real_queue_are_within_five_percent() {
 /// Searches once of three times for a capacity, which is within 5 % of the truth. A busy machine
 /// can leave a search without a number, but cannot make a wrong number right.
 fn found_within(words: &[&str], truth: f64) {
-    let _alone = alone();
     once_of_three(|| {
         let ended = prony(words);
         let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
@@ -245,8 +250,7 @@ fn truth(workers: usize, service: f64, limit: f64) -> f64 {
     low
 }
 
-#[test]
-fn capacity_of_a_real_queue_is_within_five_percent() {
+fn by_rate() {
     let server = Serve::start(&["--latency", "10ms", "--workers", "10"]);
     let (url, truth) = (server.url("/"), truth(10, 0.010, 0.014));
     let words =
