@@ -32,30 +32,28 @@ struct Step {
 struct Stage {
     front: &'static [&'static str],
     beside: &'static [&'static [&'static str]],
-    /// The steps beside them get only processor time that nobody else wants.
-    is_idle: bool,
+    /// Series that get only processor time that nobody else wants.
+    idle: &'static [&'static [&'static str]],
 }
 
 /// The order of a whole run. A failure is reported at once, so the quickest steps come first.
 const STAGES: [Stage; 3] = [
-    // Downloads, beside the compiler.
+    // Downloads, beside the compiler. Crates that depend on each other are checked one by one, which
+    // leaves a processor for the release.
     Stage {
         front: &["format", "tidy", "licenses", "lints", "docs", "compile"],
         beside: &[&["tools", "spelling", "packages"]],
-        is_idle: false,
+        idle: &[&["release"]],
     },
     // Half of the end-to-end tests wait, for servers and for their loads to end. Virtual machines
     // have clocks of their own.
     Stage {
         front: &["unit", "whole"],
-        beside: &[
-            &["simulation", "release", "wheel", "options", "instructions"],
-            &["suites", "guests"],
-        ],
-        is_idle: true,
+        beside: &[],
+        idle: &[&["simulation", "wheel", "options", "instructions"], &["suites", "guests"]],
     },
     // The nodes of a cluster mostly wait.
-    Stage { front: &["ray"], beside: &[&["demo", "python", "verdicts"]], is_idle: false },
+    Stage { front: &["ray"], beside: &[&["demo", "python", "verdicts"]], idle: &[] },
 ];
 
 const STEPS: [Step; 22] = [
@@ -146,8 +144,9 @@ fn find(name: &str) -> Option<&'static Step> {
 }
 
 fn play(stage: &Stage, times: &mut Vec<StepTime>) -> Result<()> {
-    let start = |steps: &&'static [&'static str]| Beside::start(steps, stage.is_idle);
-    let mut beside: Vec<Beside> = stage.beside.iter().map(start).collect::<Result<_>>()?;
+    let beside = stage.beside.iter().map(|steps| Beside::start(steps, false));
+    let idle = stage.idle.iter().map(|steps| Beside::start(steps, true));
+    let mut beside: Vec<Beside> = beside.chain(idle).collect::<Result<_>>()?;
     let mut front = || {
         for step in stage.front.iter().filter_map(|name| find(name)) {
             if beside.iter_mut().any(Beside::has_failed) {
@@ -159,7 +158,8 @@ fn play(stage: &Stage, times: &mut Vec<StepTime>) -> Result<()> {
     };
     let result: Result<()> = front();
     if let Err(e) = &result {
-        eprintln!("{e:#}\nThe steps beside it are ending: {}", stage.beside.concat().join(", "));
+        let others = [stage.beside, stage.idle].concat().concat();
+        eprintln!("{e:#}\nThe steps beside it are ending: {}", others.join(", "));
     }
     // Wait for all of them, whether or not one has failed.
     let others: Vec<_> = beside.into_iter().map(Beside::wait).collect();
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn whole_run_performs_every_step_once() {
         let mut all: Vec<&str> =
-            STAGES.iter().flat_map(|s| [s.front, &s.beside.concat()].concat()).collect();
+            STAGES.iter().flat_map(|s| [&[s.front], s.beside, s.idle].concat().concat()).collect();
         let mut steps: Vec<&str> = STEPS.iter().map(|s| s.name).collect();
         all.sort_unstable();
         steps.sort_unstable();
