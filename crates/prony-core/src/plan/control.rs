@@ -188,6 +188,39 @@ impl Step<'_> {
 
     /// How deep switches may be nested.
     pub const DEPTH_MAX: usize = 8;
+
+    /// Its bursts, which follow one another.
+    pub fn bursts(&self) -> Range<usize> {
+        match self {
+            Self::Burst(index) => *index..*index + 1,
+            Self::Switch(switch, alternatives) => {
+                let first = alternatives.iter().find_map(|steps| steps.first());
+                let start = first.map_or(0, |step| step.bursts().start);
+                let bursts = switch.alternatives.iter().map(|a| a.bursts as usize);
+                start..start + bursts.sum::<usize>()
+            }
+        }
+    }
+
+    /// The number of the first of these steps that have exactly these bursts; `None` if the bursts
+    /// begin or end within a step.
+    pub fn prefix(steps: &[Self], bursts: &Range<usize>) -> Option<usize> {
+        let is_first = steps.first().is_some_and(|step| step.bursts().start == bursts.start);
+        let last = steps.iter().position(|step| step.bursts().end == bursts.end)?;
+        is_first.then_some(last + 1)
+    }
+
+    /// Whether these bursts are whole steps that follow one another, in one alternative if they
+    /// are in a switch.
+    pub(super) fn are_whole(steps: &[Self], bursts: &Range<usize>) -> bool {
+        (0..steps.len()).any(|at| Self::prefix(&steps[at..], bursts).is_some())
+            || steps.iter().any(|step| match step {
+                Self::Burst(_) => false,
+                Self::Switch(_, alternatives) => {
+                    alternatives.iter().any(|steps| Self::are_whole(steps, bursts))
+                }
+            })
+    }
 }
 
 /// The bursts of a session as a tree of steps.

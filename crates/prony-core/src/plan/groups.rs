@@ -1,5 +1,7 @@
 //! Groups: steps of a session that are measured together, as a transaction.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
@@ -15,7 +17,8 @@ pub struct Group {
     pub parts: Vec<GroupPart>,
 }
 
-/// The bursts of one kind of session that are one group.
+/// The bursts of one kind of session that are one group: whole steps that follow one another, with
+/// all alternatives of a switch among them, or in one alternative of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupPart {
     /// Index of the kind of session.
@@ -45,6 +48,11 @@ impl Group {
 }
 
 impl GroupPart {
+    /// The bursts in their kind of session.
+    pub fn range(self) -> Range<usize> {
+        self.first as usize..self.end() as usize
+    }
+
     fn end(self) -> u64 {
         u64::from(self.first) + u64::from(self.bursts)
     }
@@ -76,13 +84,8 @@ impl Plan {
                     return Err(format!("the group '{}' has steps that do not exist", group.name));
                 }
                 let steps = kind.and_then(|kind| steps(&kind.bursts).ok()).unwrap_or_default();
-                let is_alone = |burst: u32| {
-                    let is_it =
-                        |step: &Step<'_>| matches!(step, Step::Burst(i) if *i == burst as usize);
-                    steps.iter().any(is_it)
-                };
-                if !(part.first..part.first + part.bursts).all(is_alone) {
-                    return Err(format!("the group '{}' has a switch, or is in one", group.name));
+                if !Step::are_whole(&steps, &part.range()) {
+                    return Err(format!("the group '{}' has a part of a switch", group.name));
                 }
             }
         }

@@ -266,7 +266,7 @@ impl Compiler {
         after: usize,
         problems: &mut Vec<ScriptError>,
     ) -> usize {
-        let firsts: Vec<usize> = steps.iter().map(|step| of.first + first_of(step)).collect();
+        let firsts: Vec<usize> = steps.iter().map(|step| of.first + step.bursts().start).collect();
         for (i, step) in steps.iter().enumerate() {
             let after = firsts.get(i + 1).copied().unwrap_or(after);
             match step {
@@ -349,17 +349,6 @@ impl Compiler {
             problems.push(ScriptError { call: None, part, at: Some(at), what });
         };
         parsed.map_err(add).ok()
-    }
-}
-
-/// The first burst of a step.
-fn first_of(step: &Step<'_>) -> usize {
-    match step {
-        Step::Burst(index) => *index,
-        Step::Switch(_, alternatives) => {
-            let first = alternatives.iter().find_map(|steps| steps.first());
-            first.map_or(0, first_of)
-        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The checks of replies, and the groups of steps, of a plan file.
 
 use prony_core::plan::{Burst, Check, Checks, Group, GroupPart, Plan, Step, Think};
-use toml::de::DeValue;
+use toml::de::DeTable;
 
+use super::control;
 use super::explain::{array, quoted};
 use super::reader::{Item, Section};
 use super::request::Requests;
+use super::session::Place;
 
 const CHECKS: &str = "a list of checks, as [\"status = 200\", \"fast: time < 200ms\"]";
 const CHECK: &str = "a check, as \"status = 200\"";
@@ -54,41 +56,42 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Reads `group` of a step, and the steps in it. The group is noted if it is valid.
+    /// Reads a group: its name, and the steps in it. It is noted if it is valid.
     pub(super) fn group(
         &mut self,
-        section: &mut Section<'a>,
-        name: Item<'a>,
+        item: Item<'a>,
+        table: &'a DeTable<'a>,
         think: Think,
-        first: usize,
+        place: Place,
     ) -> Option<Vec<Burst>> {
-        let name = name.parse(&mut self.problems, "a name", |text| {
-            Group::check_name(text).map(|()| text.to_owned())
+        if self.in_group {
+            let what = "a group cannot contain a group; end the group before it";
+            self.problems.add(item.at, what);
+            return None;
+        }
+        let mut section = Section::new("a group", item.at, table);
+        let name = section.take("group").and_then(|name| {
+            name.parse(&mut self.problems, "a name", |text| {
+                Group::check_name(text).map(|()| text.to_owned())
+            })
         });
         let steps = section.take("request");
-        let Some(steps) = steps else {
+        if steps.is_none() {
             let what = "a group has steps: { group = \"NAME\", request = [...] }";
-            self.problems.add(section.at, what);
-            return None;
-        };
+            self.problems.add(item.at, what);
+        }
+        section.finish(&mut self.problems);
+        let steps = steps?;
         let items: Vec<_> = steps.list(&mut self.problems, "an array of requests")?.collect();
         if items.is_empty() {
             self.problems.add(steps.at, "the group has no request");
         }
-        for key in ["group", "switch"] {
-            let has_key = |step: &&Item<'_>| {
-                let DeValue::Table(table) = step.value else { return false };
-                table.contains_key(key)
-            };
-            if let Some(step) = items.iter().find(has_key) {
-                let what = format!("a group cannot contain a {key}; end the group before it");
-                self.problems.add(step.at, what);
-                return None;
-            }
-        }
-        let bursts: Vec<_> = items.into_iter().map(|step| self.step(step, think, 0)).collect();
-        let bursts = bursts.into_iter().collect::<Option<Vec<_>>>()?.concat();
-        let part = GroupPart { kind: self.kind, first: first as u32, bursts: bursts.len() as u32 };
+        self.in_group = true;
+        let bursts = self.steps(items, think, place);
+        self.in_group = false;
+        let bursts = bursts?;
+        let first = place.first as u32;
+        let part = GroupPart { kind: self.kind, first, bursts: bursts.len() as u32 };
         let name = name?;
         match self.groups.iter_mut().find(|group| group.name == name) {
             Some(group) => group.parts.push(part),
@@ -109,26 +112,34 @@ pub(super) fn of_all(plan: &Plan) -> Option<String> {
     (!all.is_empty()).then(|| list(all.iter()))
 }
 
-/// The steps of one kind of session, each with its text, with their groups around them: the lines
-/// of a list.
-pub(super) fn grouped(plan: &Plan, kind: u32, steps: &[Step<'_>], texts: &[String]) -> String {
+/// The steps of one kind of session, with their groups around them: the lines of a list. `burst`
+/// writes one burst.
+pub(super) fn grouped(
+    plan: &Plan,
+    kind: u32,
+    steps: &[Step<'_>],
+    burst: &dyn Fn(usize) -> String,
+) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
     let parts = plan.groups.iter().flat_map(|group| group.parts.iter().map(move |p| (group, p)));
-    let parts: Vec<_> = parts.filter(|(_, part)| part.kind == kind).collect();
-    for (step, text) in steps.iter().zip(texts) {
-        // No group has a switch.
-        let i = if let Step::Burst(index) = step { *index as u32 } else { u32::MAX };
-        let part = parts.iter().find(|(_, p)| (p.first..p.first + p.bursts).contains(&i));
-        let is_first = part.is_some_and(|(_, p)| p.first == i);
-        let is_last = part.is_some_and(|(_, p)| p.first + p.bursts == i + 1);
-        if let Some((group, _)) = part.filter(|_| is_first) {
-            let _ = writeln!(out, "  {{ group = {}, request = [", quoted(&group.name));
-        }
-        let indent = if part.is_some() { "    " } else { "  " };
-        let _ = writeln!(out, "{indent}{text},");
-        if is_last {
-            out.push_str("  ] },\n");
+    let parts = parts.filter(|(_, part)| part.kind == kind);
+    let parts: Vec<_> = parts.map(|(group, part)| (group.name.as_str(), part.range())).collect();
+    for (group, run) in control::runs(steps, &parts) {
+        match group {
+            // No group is in another.
+            Some(name) => {
+                let _ = writeln!(out, "  {{ group = {}, request = [", quoted(name));
+                for text in control::steps(run, &[], burst) {
+                    let _ = writeln!(out, "    {text},");
+                }
+                out.push_str("  ] },\n");
+            }
+            None => {
+                for text in control::steps(run, &parts, burst) {
+                    let _ = writeln!(out, "  {text},");
+                }
+            }
         }
     }
     out

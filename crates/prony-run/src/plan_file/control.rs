@@ -1,6 +1,8 @@
 //! Steps of a plan file that sessions decide about: conditions, switches, repetitions until a
 //! condition holds, and retries.
 
+use std::ops::Range;
+
 use prony_core::plan::{
     Alternative, AtLimit, Burst, Control, Gate, Retry, RetryOn, Step, Switch, Think, Until,
 };
@@ -10,6 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::explain::{array, quoted};
 use super::reader::{Item, Section};
 use super::request::Requests;
+use super::session::Place;
 use super::words::{AT_LIMIT, RETRY_ON, word};
 use crate::values;
 
@@ -117,25 +120,31 @@ impl<'a> Requests<'a> {
         item: Item<'a>,
         table: &'a DeTable<'a>,
         think: Think,
-        depth: usize,
+        place: Place,
     ) -> Option<Vec<Burst>> {
         let mut section = Section::new("a switch", item.at, table);
         let gate = self.gate(&mut section);
         let list = section.take("switch")?;
         section.finish(&mut self.problems);
-        if depth == Step::DEPTH_MAX {
+        if place.depth == Step::DEPTH_MAX {
             let what = format!("switches are nested more than {} deep", Step::DEPTH_MAX);
             self.problems.add(item.at, what);
             return None;
         }
         let items: Vec<_> = list.list(&mut self.problems, ALTERNATIVES)?.collect();
         // Read all of them, to report all errors.
-        let read: Vec<_> =
-            items.into_iter().map(|item| self.alternative(item, think, depth)).collect();
-        let (mut bursts, mut alternatives) = (Vec::new(), Vec::new());
-        for (weight, steps) in read.into_iter().collect::<Option<Vec<_>>>()? {
-            alternatives.push(Alternative { weight, bursts: steps.len() as u32 });
-            bursts.extend(steps);
+        let (mut bursts, mut alternatives, mut is_valid) = (Vec::new(), Vec::new(), true);
+        for item in items {
+            match self.alternative(item, think, place.after(&bursts)) {
+                Some((weight, steps)) => {
+                    alternatives.push(Alternative { weight, bursts: steps.len() as u32 });
+                    bursts.extend(steps);
+                }
+                None => is_valid = false,
+            }
+        }
+        if !is_valid {
+            return None;
         }
         if !alternatives.is_empty() && alternatives.iter().all(|a| a.weight == 0) {
             self.problems.add(list.at, "all alternatives of the switch have a weight of 0");
@@ -155,7 +164,7 @@ impl<'a> Requests<'a> {
         &mut self,
         item: Item<'a>,
         think: Think,
-        depth: usize,
+        place: Place,
     ) -> Option<(u32, Vec<Burst>)> {
         let DeValue::Table(table) = item.value else {
             item.wrong_type(&mut self.problems, "an alternative: { weight = 3, request = [...] }");
@@ -173,7 +182,7 @@ impl<'a> Requests<'a> {
         }
         section.finish(problems);
         let steps: Vec<_> = steps?.list(problems, "an array of requests")?.collect();
-        let bursts = self.steps(steps, think, depth + 1);
+        let bursts = self.steps(steps, think, Place { depth: place.depth + 1, ..place });
         Some((weight?, bursts?))
     }
 }
@@ -196,9 +205,34 @@ fn shown(thousandths: u32) -> String {
     (f64::from(thousandths) / 1000.0).to_string()
 }
 
-/// Writes steps; `burst` writes one burst.
-pub(super) fn steps(steps: &[Step<'_>], burst: &dyn Fn(usize) -> String) -> Vec<String> {
-    let one = |step: &Step<'_>| match step {
+/// The groups of one kind of session: the name of each, and its bursts.
+pub(super) type Parts<'p> = [(&'p str, Range<usize>)];
+
+/// Steps by their groups: those of a group together, each other step by itself.
+pub(super) fn runs<'p, 's, 'b>(
+    steps: &'s [Step<'b>],
+    parts: &Parts<'p>,
+) -> Vec<(Option<&'p str>, &'s [Step<'b>])> {
+    let (mut runs, mut rest) = (Vec::new(), steps);
+    while !rest.is_empty() {
+        let group = parts
+            .iter()
+            .find_map(|(name, bursts)| Some((Some(*name), Step::prefix(rest, bursts)?)));
+        let (name, count) = group.unwrap_or((None, 1));
+        let (run, others) = rest.split_at(count);
+        runs.push((name, run));
+        rest = others;
+    }
+    runs
+}
+
+/// Writes steps, each as one text, with the groups around them; `burst` writes one burst.
+pub(super) fn steps(
+    steps: &[Step<'_>],
+    parts: &Parts<'_>,
+    burst: &dyn Fn(usize) -> String,
+) -> Vec<String> {
+    let one = |step: &Step<'_>, parts: &Parts<'_>| match step {
         Step::Burst(index) => burst(*index),
         Step::Switch(switch, alternatives) => {
             let alternatives = switch.alternatives.iter().zip(alternatives);
@@ -207,14 +241,22 @@ pub(super) fn steps(steps: &[Step<'_>], burst: &dyn Fn(usize) -> String) -> Vec<
                     1 => String::new(),
                     weight => format!("weight = {weight}, "),
                 };
-                format!("{{ {weight}request = {} }}", array(&self::steps(inner, burst)))
+                format!("{{ {weight}request = {} }}", array(&self::steps(inner, parts, burst)))
             });
             let mut keys = gate(&switch.gate);
             keys.push(format!("switch = {}", array(&each.collect::<Vec<_>>())));
             format!("{{ {} }}", keys.join(", "))
         }
     };
-    steps.iter().map(one).collect()
+    let run = |(group, run): (Option<&str>, &[Step<'_>])| match group {
+        // No group is in another.
+        Some(name) => {
+            let inner: Vec<String> = run.iter().map(|step| one(step, &[])).collect();
+            format!("{{ group = {}, request = {} }}", quoted(name), array(&inner))
+        }
+        None => run.iter().map(|step| one(step, parts)).collect(),
+    };
+    runs(steps, parts).into_iter().map(run).collect()
 }
 
 /// Writes the keys of a burst that decide about it.

@@ -308,8 +308,8 @@ impl<'p> Writer<'p> {
         out.push_str("request = [\n");
         // A checked plan has only switches that fit.
         let steps = steps(&kind.bursts).unwrap_or_default();
-        let texts = control::steps(&steps, &|index| step(&kind.bursts[index], calls, by_number));
-        out.push_str(&checks::grouped(self.plan, number, &steps, &texts));
+        let burst = |index: usize| step(&kind.bursts[index], calls, by_number);
+        out.push_str(&checks::grouped(self.plan, number, &steps, &burst));
         out.push_str("]\n");
     }
 

@@ -302,6 +302,7 @@ impl<'a> Requests<'a> {
             is_websocket: false,
             has_requests: false,
             has_sockets: false,
+            in_group: false,
             in_session: false,
             sockets: Vec::new(),
             is_redirected: false,

@@ -54,6 +54,8 @@ pub(super) struct Requests<'a> {
     pub(super) names: Names,
     pub(super) checks: Checks,
     pub(super) groups: Vec<Group>,
+    /// Whether the steps of a group are read.
+    pub(super) in_group: bool,
     /// The number of the kind of session that is read.
     pub(super) kind: u32,
     /// Whether a URL is one of gRPC.

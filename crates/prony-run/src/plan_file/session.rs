@@ -11,6 +11,22 @@ use crate::values;
 const STEP: &str = "a request, an array of them or { burst = [...], ... }";
 const SESSION: &str = "a session: [[session]], or the name of a session file";
 
+/// Where a step is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    /// In how many switches.
+    pub(super) depth: usize,
+    /// The number of its first burst in its session.
+    pub(super) first: usize,
+}
+
+impl Place {
+    /// The place after these bursts.
+    pub(super) fn after(self, bursts: &[Burst]) -> Self {
+        Self { first: self.first + bursts.len(), ..self }
+    }
+}
+
 /// The keys that need sessions.
 const NEED_SESSIONS: [&str; 8] = [
     "sessions",
@@ -109,53 +125,34 @@ impl<'a> Requests<'a> {
         if steps.is_empty() {
             problems.add(item.at, "the session has no request");
         }
-        let (mut bursts, mut is_valid) = (Vec::new(), true);
-        for step in steps {
-            let read = self.grouped(step, think, bursts.len());
-            is_valid &= read.is_some();
-            bursts.extend(read.into_iter().flatten());
-        }
-        if !is_valid {
-            return None;
-        }
+        let bursts = self.steps(steps, think, Place::default())?;
         Some(SessionKind { name: name.unwrap_or_default().to_owned(), weight, bursts })
     }
 
-    /// Reads one step, or a group of them. `first` is the number of the first in its session.
-    fn grouped(&mut self, item: Item<'a>, think: Think, first: usize) -> Option<Vec<Burst>> {
-        if let DeValue::Table(table) = item.value
-            && table.contains_key("group")
-        {
-            let mut section = Section::new("a group", item.at, table);
-            let name = section.take("group")?;
-            let bursts = self.group(&mut section, name, think, first);
-            section.finish(&mut self.problems);
-            return bursts;
-        }
-        self.step(item, think, 0)
-    }
-
-    /// Reads steps, in switches of this depth. All of them are read, to report all errors.
+    /// Reads steps. All of them are read, to report all errors.
     pub(super) fn steps(
         &mut self,
         items: Vec<Item<'a>>,
         think: Think,
-        depth: usize,
+        place: Place,
     ) -> Option<Vec<Burst>> {
-        let steps: Vec<_> = items.into_iter().map(|item| self.step(item, think, depth)).collect();
-        Some(steps.into_iter().collect::<Option<Vec<_>>>()?.concat())
+        let (mut bursts, mut is_valid) = (Vec::new(), true);
+        for item in items {
+            let read = self.step(item, think, place.after(&bursts));
+            is_valid &= read.is_some();
+            bursts.extend(read.into_iter().flatten());
+        }
+        is_valid.then_some(bursts)
     }
 
-    /// Reads one request, burst or switch, with the think time after it.
-    pub(super) fn step(
-        &mut self,
-        item: Item<'a>,
-        think: Think,
-        depth: usize,
-    ) -> Option<Vec<Burst>> {
+    /// Reads one request, burst, switch or group, with the think time after it.
+    fn step(&mut self, item: Item<'a>, think: Think, place: Place) -> Option<Vec<Burst>> {
         let calls = match item.value {
             DeValue::Table(table) if table.contains_key("switch") => {
-                return self.switch(item, table, think, depth);
+                return self.switch(item, table, think, place);
+            }
+            DeValue::Table(table) if table.contains_key("group") => {
+                return self.group(item, table, think, place);
             }
             DeValue::Table(table) => {
                 return self.table_step(item, table, think).map(|burst| vec![burst]);

@@ -1,8 +1,8 @@
 //! Checks of replies and groups of steps, against servers with known replies and times.
 
 use prony_core::plan::{
-    Burst, CallSpec, Check, Checks, Expect, Group, GroupPart, OnFailure, Plan, SessionKind,
-    Sessions, Stop, Think,
+    Alternative, Burst, CallSpec, Check, Checks, Control, Expect, Gate, Group, GroupPart,
+    OnFailure, Plan, SessionKind, Sessions, Stop, Switch, Think,
 };
 use prony_core::record::{CheckTally, GroupTally, Tally};
 use prony_core::schedule::Arrivals;
@@ -277,6 +277,116 @@ fn groups_fail_with_their_requests() {
     (plan.stop.sessions, plan.stop.duration) = (None, Some(ms(401)));
     let t = run(&plan, 1, link(), Documents);
     assert_eq!(figures(&t, 0), (5, 4, 0, 1, 4));
+}
+
+/// The same step, at which a switch starts with alternatives of this weight and number of bursts.
+fn switched(burst: Burst, alternatives: &[(u32, u32)]) -> Burst {
+    let alternative = |&(weight, bursts): &(u32, u32)| Alternative { weight, bursts };
+    let alternatives = alternatives.iter().map(alternative).collect();
+    let switches = vec![Switch { gate: Gate::default(), alternatives }];
+    Burst { control: Some(Box::new(Control { switches, ..Control::default() })), ..burst }
+}
+
+/// A session asks for /5. The group `buy` is /2 and a switch: three of four sessions ask for /3 and
+/// /4 after pauses, the others for nothing. After it, one of three asks for /1 and /2, as the group
+/// `once`, the others for /3.
+#[test]
+fn groups_have_switches_and_are_in_switches() {
+    let pause = |n| Think::Fixed(ms(n));
+    let steps = vec![
+        burst(4, pause(7), 1),
+        burst(1, pause(5), 1),
+        switched(burst(2, pause(20), 1), &[(3, 2), (1, 0)]),
+        burst(3, pause(9), 1),
+        switched(burst(0, pause(11), 1), &[(1, 2), (2, 1)]),
+        burst(1, pause(13), 1),
+        burst(2, Think::None, 1),
+    ];
+    let count = 2_000;
+    let mut plan = sessions(count, steps);
+    plan.groups = vec![group("buy", 1, 3), group("once", 4, 2)];
+    plan.names = (1..=5).map(|k| format!("/{k}")).collect();
+    let named = (0..).zip(plan.calls.iter());
+    plan.calls = named
+        .map(|(k, call)| CallSpec { name: Some(k), ..call.clone() })
+        .collect::<Vec<_>>()
+        .into();
+    let round_trip = Span::from_micros(300);
+    let of = |k: u64| round_trip + ms(k);
+    let mut chosen = Vec::new();
+    for shares in [1, 2, 3] {
+        let t = run(&plan, shares, Link::with_latency(Span::from_micros(150)), Documents);
+        let made = |k: usize| t.names[k - 1].replies;
+        let (bought, once) = (made(4), made(1));
+        assert_eq!((made(5), made(2)), (count, count + once));
+        assert_eq!(made(3), bought + count - once);
+        for (n, share) in [(bought, 0.75), (once, 1.0 / 3.0)] {
+            let sigma = (count as f64 * share * (1.0 - share)).sqrt();
+            assert!((n as f64 - count as f64 * share).abs() < 4.5 * sigma, "{n} of {share}");
+        }
+        let (buy, alone) = (&t.groups[0], &t.groups[1]);
+        assert_eq!((buy.started, buy.completed, alone.started), (count, count, once));
+        let short = of(2);
+        let long = of(2) + of(3) + of(4);
+        assert_eq!(
+            (buy.duration.min(), buy.duration.max()),
+            (Some(short), Some(long + ms(5) + ms(20)))
+        );
+        let sum = |long: Span| u128::from(short.0 * (count - bought) + long.0 * bought);
+        assert_eq!(buy.duration.sum_ns(), sum(long + ms(5) + ms(20)));
+        assert_eq!(buy.without_pauses.sum_ns(), sum(long));
+        let both = of(1) + ms(11) + of(2);
+        assert_eq!((alone.duration.count(), alone.completed), (once, once));
+        assert_eq!((alone.duration.min(), alone.duration.max()), (Some(both), Some(both)));
+        chosen.push((bought, once));
+    }
+    assert!(chosen.iter().all(|all| *all == chosen[0]), "{chosen:?}");
+}
+
+/// A group that is a part of a switch is none.
+#[test]
+fn groups_cannot_have_a_part_of_a_switch() {
+    let plain = || burst(0, Think::None, 1);
+    let steps =
+        vec![plain(), switched(plain(), &[(1, 2), (1, 1), (1, 0)]), plain(), plain(), plain()];
+    for (first, bursts, fits) in [
+        (0, 1, true),
+        (0, 4, true),
+        (0, 5, true),
+        (1, 3, true),
+        (1, 2, true),
+        (2, 1, true),
+        (3, 1, true),
+        (0, 2, false),
+        (2, 2, false),
+        (3, 2, false),
+    ] {
+        let mut plan = sessions(1, steps.clone());
+        plan.groups = vec![group("part", first, bursts)];
+        let refused = plan.check().err();
+        assert_eq!(refused.is_none(), fits, "{first} {bursts}: {refused:?}");
+        if let Some(why) = refused {
+            assert!(why.contains("the group 'part' has a part of a switch"), "{why}");
+        }
+    }
+}
+
+/// A group at the end of a session that has failed before is complete, whether the session has
+/// decisions or not.
+#[test]
+fn groups_at_the_end_of_failed_sessions_are_complete() {
+    for decides in [false, true] {
+        let last = burst(1, Think::None, 1);
+        let last = if decides { switched(last, &[(1, 1)]) } else { last };
+        let mut plan = sessions(10, vec![burst(0, Think::None, 1), last]);
+        plan.calls = vec![get("/7"), get("/2")].into();
+        plan.sessions.as_mut().expect("sessions").on_failure = OnFailure::Continue;
+        plan.groups = vec![group("end", 1, 1)];
+        let t = run(&plan, 1, Link::with_latency(Span::from_micros(150)), Documents);
+        assert_eq!(t.sessions.as_ref().expect("sessions").failed, 10);
+        let end = &t.groups[0];
+        assert_eq!((end.started, end.completed, end.failed), (10, 10, 0), "{decides}");
+    }
 }
 
 /// Gives a plan random checks and, if it has sessions, random groups.

@@ -4,7 +4,9 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::rig::{Other, drivers, have, measure, wait_until};
+use tempfile::TempDir;
+
+use crate::rig::{Other, Serve, drivers, have, measure, prony, served, wait_until};
 
 const NGINX: &str = "
     log_format path '$request_uri';
@@ -73,5 +75,59 @@ fn makes_the_steps_that_the_replies_decide() {
         let steps = &sessions["steps"];
         let counts = ["skipped", "limited", "retried", "exhausted"].map(|name| &steps[name]);
         assert_eq!(counts, [&json!(50), &json!(0), &json!(80), &json!(40)], "{driver}");
+    }
+}
+
+const GROUPS: &str = r#"
+url = "@URL@"
+rate = 100
+sessions = 200
+seed = 3
+thresholds = ["group.buy.failed = 0"]
+
+[[session]]
+request = [
+  "/first",
+  { group = "buy", request = [
+    "/cart",
+    { switch = [{ weight = 3, request = ["/pay", "/receipt"] }, { request = [] }] },
+  ] },
+  { switch = [{ request = [{ group = "once", request = ["/leave"] }] }, { request = ["/stay"] }] },
+]
+"#;
+
+/// Groups with a switch, and in a switch, are those of the requests that were made.
+#[test]
+fn groups_and_switches_are_in_each_other() {
+    let folder = TempDir::new().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    let server = Serve::start(&["--latency", "5ms"]);
+    fs::write(&plan, GROUPS.replace("@URL@", &server.url(""))).expect("written");
+    let plan = plan.to_str().expect("UTF-8");
+    let ended = prony(&["run", plan, "-t", "2", "--json", "--quiet", "--accept-invalid"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let report = ended.report();
+    let section = &report.0["measurement"];
+    let of = |list: &str, name: &str| {
+        let all = section[list].as_array().expect("a list");
+        all.iter().find(|one| one["name"] == name).expect(name).clone()
+    };
+    let made = |path: &str| of("names", &format!("GET {path}"))["replies"].as_u64().expect("n");
+    let (paid, left) = (made("/pay"), made("/leave"));
+    assert!((120..180).contains(&paid) && (70..130).contains(&left), "{paid} {left}");
+    assert_eq!((made("/cart"), made("/receipt"), made("/stay")), (200, paid, 200 - left));
+    let (buy, once) = (of("groups", "buy"), of("groups", "once"));
+    assert_eq!((&buy["completed"], &buy["failed"]), (&json!(200), &json!(0)));
+    assert_eq!((&once["started"], &once["completed"]), (&json!(left), &json!(left)));
+    // A reply takes 5 ms: three for those who pay, who are more than half, and one for the others.
+    let ms = |field: &str| buy["duration"][field].as_f64().expect("a time") / 1e6;
+    assert!((5.0..15.0).contains(&ms("min_ns")) && ms("p50_ns") >= 15.0, "{buy}");
+    let all = 200 + 200 + 2 * paid + 200;
+    assert_eq!(served(&server.stop(), "requests"), all);
+    // The plan that is explained is the same.
+    let explained = prony(&["run", plan, "--explain"]);
+    assert_eq!(explained.code, 0, "{explained:?}");
+    for part in ["group = \"buy\", request = [", "group = \"once\", request = [\"/leave\"]"] {
+        assert!(explained.stdout.contains(part), "{part}: {}", explained.stdout);
     }
 }

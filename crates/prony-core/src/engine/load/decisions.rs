@@ -76,12 +76,14 @@ impl<P: Carrier> Engine<P> {
                 return self.end_session(slot, SessionEnd::Failed, now);
             }
             if !self.arrive(slot, now) {
+                self.leave_group(slot, None, Span::ZERO, now);
                 let failed = self.session(slot).is_some_and(|session| session.failed);
                 let how = if failed { SessionEnd::Failed } else { SessionEnd::Completed };
                 return self.end_session(slot, how, now);
             }
         }
-        self.leave_group(slot, pause, now);
+        let next = self.session(slot).map(|session| session.burst);
+        self.leave_group(slot, next, pause, now);
         self.pause_session(slot, pause, now);
     }
 
@@ -156,10 +158,10 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// The session moves to its next step, after a pause. The group that it leaves ends.
-    fn leave_group(&mut self, slot: u32, pause: Span, now: Nanos) {
+    /// The session moves to the step `next` after a pause, or to its end. The group that it leaves
+    /// ends.
+    fn leave_group(&mut self, slot: u32, next: Option<u32>, pause: Span, now: Nanos) {
         let Kind::Sessions(sessions) = &mut self.load.kind else { return };
-        let next = Some(sessions.all[slot as usize].burst);
         let ended = sessions.groups.as_mut().and_then(|g| g.step_ended(slot, next, pause));
         if let Some(Ended { group, how, began, paused }) = ended {
             self.recorder.group_ended(group, how, began, now, paused);

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use prony_core::plan::GroupPart;
 
 use super::super::parse;
-use super::{around, plan};
+use super::{around, explain, plan};
 
 fn refused(rest: &str, sentences: Expect) {
     let text = format!("url = 'http://h'\n{rest}");
@@ -48,6 +48,41 @@ fn groups_are_consecutive_steps() {
     assert_eq!(plan.groups.len(), 2);
     let kinds = &plan.sessions.as_ref().expect("sessions").kinds;
     assert_eq!((kinds[0].bursts.len(), kinds[1].bursts.len()), (6, 1));
+}
+
+/// Groups with switches, and in alternatives of switches, are read and written.
+#[test]
+fn groups_and_switches_are_in_each_other() {
+    let plan = plan(
+        "url = 'http://h'\nsessions = 1\n[[session]]\nrequest = ['/a', \
+         { group = 'buy', request = ['/b', { switch = [\
+         { weight = 3, request = ['/c', { switch = [{ request = ['/d'] }, { request = [] }] }] }, \
+         { request = [] }] }, '/e'] }, \
+         { switch = [{ request = [] }, { request = ['/f', { group = 'pay', request = ['/g', '/h'] }] }, \
+         { weight = 2, request = [{ group = 'buy', request = ['/i'] }] }] }]",
+    );
+    let part = |kind, first, bursts| GroupPart { kind, first, bursts };
+    assert_eq!(plan.groups[0].name, "buy");
+    assert_eq!(plan.groups[0].parts, [part(0, 1, 4), part(0, 8, 1)]);
+    assert_eq!(
+        (plan.groups[1].name.as_str(), &plan.groups[1].parts[..]),
+        ("pay", &[part(0, 6, 2)][..])
+    );
+    let text = explain(&plan, &[]);
+    let shown = text.split("[[session]]\n").nth(1).expect("a session");
+    expect![[r#"
+        request = [
+          "/a",
+          { group = "buy", request = [
+            "/b",
+            { switch = [{ weight = 3, request = ["/c", { switch = [{ request = ["/d"] }, { request = [] }] }] }, { request = [] }] },
+            "/e",
+          ] },
+          { switch = [{ request = [] }, { request = ["/f", { group = "pay", request = ["/g", "/h"] }] }, { weight = 2, request = [{ group = "buy", request = ["/i"] }] }] },
+        ]
+    "#]]
+    .assert_eq(shown);
+    assert_eq!(super::plan(&text), plan);
 }
 
 #[test]
@@ -107,6 +142,17 @@ fn invalid_checks_and_groups_are_reported_with_their_positions() {
         &format!("{session}{{ group = 'a', request = [{{ group = 'b', request = ['/'] }}] }}]"),
         expect![[r#"
             p:5:29: a group cannot contain a group; end the group before it
+        "#]],
+    );
+    // All of them are reported, at any depth.
+    refused(
+        &format!(
+            "{session}{{ group = 'a', request = [{{ switch = [\n{{ request = [{{ group = 'b', \
+             request = ['/'] }}] }}, {{ request = [{{ nothing = 1 }}] }}] }}] }}]"
+        ),
+        expect![[r#"
+            p:6:14: a group cannot contain a group; end the group before it
+            p:6:66: a request has no key `nothing`; it may have at-limit, aws-sigv4, bare, body, burst, checks, compress, endpoint, expect, expect-body, expect-grpc, expect-length, extract, form, grpc, headers, host, location, max-redirs, method, name, path, raw, repeat, retry, templates, think, unless, until, url, when
         "#]],
     );
 }

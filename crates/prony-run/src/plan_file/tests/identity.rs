@@ -1,13 +1,14 @@
 //! Property test: writing a plan and reading it again gives the same plan.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use prony_core::plan::{
     Alternative, AtLimit, AwsSigning, Burst, CallSpec, Checks, Control, Cookies, Data, Expect,
     Follow, Gate, Group, GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement,
     Plan, ProxySpec, RedirectServer, Redirects, Resume, Retry, RetryOn, SessionKind, Sessions,
-    Shard, Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion, TokenDialect,
-    TokenPlan, Until,
+    Shard, Step, Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion, TokenDialect,
+    TokenPlan, Until, steps,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
@@ -521,22 +522,32 @@ fn checks(random: u64, calls: &mut [CallSpec]) -> Checks {
     checks
 }
 
-fn has_switch(kind: &SessionKind) -> bool {
-    let controls = kind.bursts.iter().filter_map(|burst| burst.control.as_deref());
-    controls.into_iter().any(|control| !control.switches.is_empty())
+/// The bursts of some steps that follow one another, in an alternative of a switch or outside.
+fn grouped(random: u64, all: &[Step<'_>]) -> Range<usize> {
+    let inner = all.iter().find_map(|step| match step {
+        Step::Switch(_, alternatives) => alternatives.iter().find(|steps| !steps.is_empty()),
+        Step::Burst(_) => None,
+    });
+    if let Some(inner) = inner.filter(|_| random & 1 == 1) {
+        return grouped(random >> 1, inner);
+    }
+    let (half, end) = (all.len() / 2, all.len() - 1);
+    let (first, last) = if random & 2 == 0 { (half, end) } else { (0, half) };
+    all[first].bursts().start..all[last].bursts().end
 }
 
 /// Groups of some steps of the sessions.
 fn groups(random: u64, sessions: Option<&Sessions>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (kind, spec) in (0..).zip(sessions.iter().flat_map(|sessions| &sessions.kinds)) {
-        // A group has no switch.
-        if random >> kind & 1 == 0 || has_switch(spec) {
+        if random >> kind & 1 == 0 {
             continue;
         }
         let name = format!("group '{}'", kind % 2);
-        let first = spec.bursts.len() as u32 / 2;
-        let part = GroupPart { kind, first, bursts: spec.bursts.len() as u32 - first };
+        let steps = steps(&spec.bursts).expect("switches fit");
+        let bursts = grouped(random >> 8, &steps);
+        let (first, bursts) = (bursts.start as u32, bursts.len() as u32);
+        let part = GroupPart { kind, first, bursts };
         match groups.iter_mut().find(|group| group.name == name) {
             Some(group) => group.parts.push(part),
             None => groups.push(Group { name, parts: vec![part] }),
