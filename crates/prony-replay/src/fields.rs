@@ -100,6 +100,8 @@ pub(crate) struct Fields<'a> {
     pub(crate) status: Option<u16>,
     /// In nanoseconds.
     pub(crate) took: Option<u64>,
+    /// Its resolution, in nanoseconds.
+    pub(crate) took_step: u64,
     /// The line has no request: the connection was closed, or had other bytes.
     pub(crate) is_no_request: bool,
     day: Option<i64>,
@@ -137,19 +139,28 @@ impl<'a> Fields<'a> {
             Role::Target => self.target = text,
             Role::Query => self.query = text,
             Role::Status => self.status = status(text),
-            Role::Took(unit) => self.took = span(text, unit),
+            Role::Took(unit) => self.set_took(span(text, unit)),
             Role::TookPart(unit) => match span(text, unit) {
-                Some(part) => self.took = Some(self.took.unwrap_or(0).saturating_add(part)),
+                Some((part, step)) => {
+                    self.took = Some(self.took.unwrap_or(0).saturating_add(part));
+                    // Each part may have been rounded.
+                    self.took_step = self.took_step.saturating_add(step);
+                }
                 None => self.took_unknown = true,
             },
             Role::Timers(unit) => {
                 let last = memchr::memrchr(b'/', text).map_or(text, |i| &text[i + 1..]);
-                self.took = span(last, unit);
+                self.set_took(span(last, unit));
             }
             Role::BodyKey => self.body_key = text,
             Role::Cookie => self.cookie = if text == b"-" { b"" } else { text },
         }
         Ok(())
+    }
+
+    /// How long the request took, and the resolution of that.
+    fn set_took(&mut self, took: Option<(u64, u64)>) {
+        (self.took, self.took_step) = took.map_or((None, 0), |(took, step)| (Some(took), step));
     }
 
     fn set_time(&mut self, stamp: Option<Stamp>) -> Result<(), Why> {
@@ -196,16 +207,17 @@ fn status(text: &[u8]) -> Option<u16> {
     Some([a, b, c].iter().fold(0, |n, digit| n * 10 + u16::from(**digit - b'0')))
 }
 
-/// A length of time. One that is unknown (`-`, `-1`) is none; `+` stands before one that had not
-/// ended.
-fn span(text: &[u8], unit: i64) -> Option<u64> {
+/// A length of time and its resolution, in nanoseconds. One that is unknown (`-`, `-1`) is none;
+/// `+` stands before one that had not ended.
+fn span(text: &[u8], unit: i64) -> Option<(u64, u64)> {
     if text.iter().any(|b| matches!(b, b'e' | b'E')) {
         let value: f64 = str::from_utf8(text).ok()?.parse().ok()?;
         let nanos = value * unit as f64;
-        return (nanos >= 0.0 && nanos < (1000 * 86_400 * SECOND) as f64).then_some(nanos as u64);
+        return (nanos >= 0.0 && nanos < (1000 * 86_400 * SECOND) as f64)
+            .then_some((nanos as u64, 1));
     }
-    let (nanos, _) = times::decimal(text, unit)?;
-    u64::try_from(nanos).ok()
+    let (nanos, step) = times::decimal(text, unit)?;
+    Some((u64::try_from(nanos).ok()?, step as u64))
 }
 
 #[cfg(test)]
@@ -238,9 +250,9 @@ mod tests {
 
     #[test]
     fn lengths_of_time_have_their_unit() {
-        assert_eq!(span(b"0.005", SECOND), Some(5_000_000));
-        assert_eq!(span(b"12", 1_000_000), Some(12_000_000));
-        assert_eq!(span(b"1.5e-05", SECOND), Some(15_000));
+        assert_eq!(span(b"0.005", SECOND), Some((5_000_000, 1_000_000)));
+        assert_eq!(span(b"12", 1_000_000), Some((12_000_000, 1_000_000)));
+        assert_eq!(span(b"1.5e-05", SECOND), Some((15_000, 1)));
         assert_eq!(
             (span(b"-", 1), span(b"-1", 1), span(b"+5", 1), span(b"", 1)),
             (None, None, None, None)
@@ -250,9 +262,9 @@ mod tests {
         for (role, text) in [(Role::TookPart(SECOND), "0.001"), (Role::TookPart(SECOND), "0.5")] {
             fields.set(role, text.as_bytes(), times).expect("a part");
         }
-        assert_eq!(fields.took, Some(501_000_000));
+        assert_eq!((fields.took, fields.took_step), (Some(501_000_000), 101_000_000));
         fields.set(Role::Timers(1_000_000), b"1/2/3/4/10", times).expect("timers");
-        assert_eq!(fields.took, Some(10_000_000));
+        assert_eq!((fields.took, fields.took_step), (Some(10_000_000), 1_000_000));
         fields.set(Role::TookPart(SECOND), b"-1", times).expect("a part");
         fields.time = Some(Stamp { at: 0, step: 1 });
         fields.finish().expect("a time");

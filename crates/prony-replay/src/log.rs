@@ -83,6 +83,8 @@ pub struct Facts {
     pub moved_most: u64,
     /// Requests with the time that they took.
     pub with_took: u64,
+    /// The finest resolution of these times, in nanoseconds; 0 if there are none.
+    pub took_step: u64,
     /// The most requests that were held at once.
     pub held_most: usize,
 }
@@ -288,7 +290,12 @@ fn accept(
         _ => 0,
     };
     facts.requests += 1;
-    facts.with_took += u64::from(fields.took.is_some());
+    if fields.took.is_some() {
+        // A fraction may be written without its zeros at the end.
+        let is_finer = facts.with_took == 0 || fields.took_step < facts.took_step;
+        facts.took_step = if is_finer { fields.took_step } else { facts.took_step };
+        facts.with_took += 1;
+    }
     (record.line, record.method) = (facts.lines, method as u8);
     (record.status, record.took) = (fields.status, fields.took);
     (record.client, record.cookie) = (hash(fields.client), hash(fields.cookie));

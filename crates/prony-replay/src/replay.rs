@@ -13,8 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prony_core::feed::{Entry, Feed, Feeds};
+use prony_core::plan::Expect;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
+use prony_core::record::series::{Blocks, Series};
+use prony_core::units::{Nanos, Span};
 
 use crate::bodies::{Bodies, Giver, Missing};
 use crate::dispersion::{Dispersion, WINDOWS};
@@ -45,6 +47,8 @@ pub struct Settings {
     pub wait: bool,
     /// The bodies of requests.
     pub bodies: Option<Arc<Bodies>>,
+    /// What counts as success: how long others took in the log is not counted.
+    pub expect: Expect,
 }
 
 /// Whose requests are kept in order.
@@ -82,8 +86,10 @@ pub struct Handed {
     pub replayed: [Option<f64>; WINDOWS.len()],
     /// Requests that were handed out.
     pub requests: u64,
-    /// How long they took when they were logged, for each name.
+    /// How long they took when they were logged, for each name; each request of the log once.
     pub took: Vec<Hist>,
+    /// The same of all names, over the time of the replay; `None`: the log does not say.
+    pub took_series: Option<Series>,
     /// Requests that were read after they were due.
     pub late: u64,
     /// How late at most.
@@ -94,6 +100,18 @@ pub struct Handed {
     pub missing: Missing,
     /// Why the log was not read to its end.
     pub failed: Option<String>,
+}
+
+impl Handed {
+    /// How long they took when they were logged, in blocks of the time of the replay.
+    pub fn took_blocks(&self) -> Option<Blocks> {
+        self.took_series.as_ref().map(|series| series.blocks().clone())
+    }
+
+    /// The resolution of these times: that of the file with the coarsest. 0: it is not known.
+    pub fn took_step(&self) -> Span {
+        Span(self.files.iter().map(|file| file.facts.took_step).max().unwrap_or(0))
+    }
 }
 
 /// A log that is open, and its patterns.
@@ -107,6 +125,7 @@ struct Inner {
     by: By,
     wait: bool,
     bodies: Option<Arc<Bodies>>,
+    expect: Expect,
     /// The time of the first request.
     base: i64,
     /// Read already; taken by the first load.
@@ -122,7 +141,7 @@ impl Replay {
     /// # Errors
     /// It cannot be read, or has no request that is sent.
     pub fn open(settings: Settings) -> Result<Self, SourceError> {
-        let Settings { source, shape, patterns, by, wait, bodies } = settings;
+        let Settings { source, shape, patterns, by, wait, bodies, expect } = settings;
         let mut log = source.open()?;
         let mut records = VecDeque::new();
         while records.len() < BEGINNING {
@@ -153,6 +172,7 @@ impl Replay {
             by,
             wait,
             bodies,
+            expect,
             base,
             beginning,
             handed,
@@ -270,7 +290,8 @@ impl Reader {
         std::mem::swap(&mut entry.own.path, &mut self.record.path);
         entry.at = Span(at);
         entry.call = self.replay.0.patterns.call(self.record.method, &entry.own.path);
-        entry.took = self.record.took.map(Span);
+        let is_success = self.record.status.is_none_or(|s| self.replay.0.expect.accepts(s));
+        entry.took = self.record.took.filter(|_| is_success).map(Span);
         entry.client = self.replay.0.by.client(&self.record);
         true
     }
@@ -287,6 +308,7 @@ struct Counts {
     replay: Replay,
     requests: u64,
     took: Vec<Hist>,
+    took_series: Option<Series>,
     late: u64,
     late_most: Span,
     held: Hist,
@@ -299,6 +321,7 @@ impl Counts {
             replay: replay.clone(),
             requests: 0,
             took,
+            took_series: None,
             late: 0,
             late_most: Span::ZERO,
             held: Hist::default(),
@@ -310,6 +333,8 @@ impl Counts {
         if let Some(took) = entry.took {
             let (_, name) = self.replay.0.patterns.calls[entry.call as usize];
             self.took[name as usize].record(took);
+            let series = self.took_series.get_or_insert_with(|| Series::new(Nanos::ZERO));
+            series.replied(Nanos::ZERO + entry.at, took, 0);
         }
     }
 }
@@ -322,6 +347,10 @@ impl Drop for Counts {
         handed.held.merge(&self.held);
         handed.late_most = handed.late_most.max(self.late_most);
         for (all, own) in handed.took.iter_mut().zip(&self.took) {
+            all.merge(own);
+        }
+        if let Some(own) = &self.took_series {
+            let all = handed.took_series.get_or_insert_with(|| Series::new(Nanos::ZERO));
             all.merge(own);
         }
     }

@@ -142,6 +142,8 @@ struct Copy {
     /// The next request, if there is one, and its time.
     next: Option<u64>,
     record: Record,
+    /// Whether no other copy, and no lap before, has had it.
+    is_first: bool,
 }
 
 impl Copy {
@@ -158,6 +160,7 @@ impl Copy {
                 break None;
             }
             if shape.sample.has(&self.record, place, self.number, shape.seed) {
+                self.is_first = self.number == 0 && place.lap == 0;
                 break Some(at);
             }
         };
@@ -216,7 +219,7 @@ impl Shaped {
                 facts: None,
             };
             let (shift, record) = (shape.shift.saturating_mul(number), Record::default());
-            let mut copy = Copy { number, lap, shift, next: None, record };
+            let mut copy = Copy { number, lap, shift, next: None, record, is_first: false };
             copy.advance(shape)?;
             copies.push(copy);
         }
@@ -224,7 +227,7 @@ impl Shaped {
     }
 
     /// Exchanges `record` for that of the next request. Returns its time since the start, in
-    /// nanoseconds.
+    /// nanoseconds. Of a request that is sent several times, the first has how long it took.
     pub(crate) fn next(&mut self, record: &mut Record) -> Result<Option<u64>, SourceError> {
         if self.shape.requests.is_some_and(|most| self.taken >= most) {
             return Ok(None);
@@ -239,6 +242,9 @@ impl Shaped {
         self.taken += 1;
         let copy = &mut self.copies[i];
         mem::swap(record, &mut copy.record);
+        if !copy.is_first {
+            record.took = None;
+        }
         copy.advance(&self.shape)?;
         Ok(Some(at))
     }

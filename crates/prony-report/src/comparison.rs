@@ -14,6 +14,7 @@ use prony_core::units::Span;
 use serde::Serialize;
 
 pub(crate) use text::{shown, value};
+pub(crate) use words::log_sentence;
 
 /// The schema version of the JSON report.
 const SCHEMA: u32 = 1;
@@ -388,14 +389,19 @@ impl Change {
             difference,
             difference_lo,
             difference_hi,
-            outcome: match compared.outcome {
-                Outcome::Higher => "higher",
-                Outcome::Lower => "lower",
-                Outcome::Same => "same",
-                Outcome::Undecided => "undecided",
-            },
+            outcome: outcome(compared.outcome),
             sentence: words::change(compared, target, design.margin),
         }
+    }
+}
+
+/// An outcome in JSON.
+pub(crate) fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Higher => "higher",
+        Outcome::Lower => "lower",
+        Outcome::Same => "same",
+        Outcome::Undecided => "undecided",
     }
 }
 
@@ -431,6 +437,13 @@ fn missing(missing: Option<Missing>) -> String {
         Some(Missing::TooFewRounds) => "fewer than two rounds are complete".into(),
         Some(Missing::NotMeasured) | None => {
             "it was not measured, or a run is too short for its interval; run longer (-d)".into()
+        }
+        Some(Missing::TooCoarse { step }) => {
+            format!("the log has its times to {} only", super::units::exact(step))
+        }
+        Some(Missing::NoInterval { of_log, why }) => {
+            let side = if of_log { "the log" } else { "the run" };
+            format!("{side} has no interval of it ({})", super::words::no_interval(why))
         }
     }
 }

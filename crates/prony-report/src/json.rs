@@ -28,6 +28,7 @@ use prony_core::summary::{
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
+use super::logged::Logged;
 use super::{layout, phases, words};
 use broadcast::Broadcast;
 use checks::{CheckRow, GroupRow};
@@ -146,6 +147,8 @@ struct Section<'a> {
     checks: Vec<CheckRow<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<GroupRow<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against_log: Option<Logged>,
     tally: &'a Tally,
 }
 
@@ -276,6 +279,7 @@ fn measurement(summary: &Summary) -> Section<'_> {
     section.ci95.rate = summary.rate_interval().into();
     section.stages = stages::stages(summary);
     section.offered = offered::offered(summary);
+    section.against_log = Logged::of(summary);
     section
 }
 
@@ -470,6 +474,7 @@ impl<'a> Section<'a> {
                 .collect(),
             checks: checks::checks(plan, tally),
             groups: checks::groups(plan, tally),
+            against_log: None,
             tally,
         }
     }

@@ -17,15 +17,18 @@
 mod figure;
 mod interval;
 mod limit;
+mod logged;
 mod saved;
 mod shape;
 mod steps;
 
 use crate::rng::{self, Sequence, Stream};
-use crate::summary::confidence::Interval;
+use crate::summary::confidence::{Interval, NoInterval};
+use crate::units::Span;
 pub use figure::{Figure, GRID, Measured};
 use interval::{Change, Counts};
 pub use limit::{Held, Limit};
+pub use logged::{LogFigure, LogRow, WithLog, compare_with_log};
 pub use saved::{SavedRun, compare_saved};
 pub use steps::{STEP_ERROR, Step, steps};
 
@@ -160,7 +163,7 @@ pub struct Band {
 }
 
 /// Why a change is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Missing {
     /// A block (or run) has fewer requests than this figure needs.
     TooFewSamples {
@@ -171,6 +174,18 @@ pub enum Missing {
     TooFewRounds,
     /// A block (or run) has no such figure, or its interval is unknown.
     NotMeasured,
+    /// The times in a log are not exact enough for it.
+    TooCoarse {
+        /// Their resolution.
+        step: Span,
+    },
+    /// The times of a log, or of its replay, have no confidence interval for it.
+    NoInterval {
+        /// Whether it is the log.
+        of_log: bool,
+        /// Why.
+        why: NoInterval,
+    },
 }
 
 /// What the interval of a change means.

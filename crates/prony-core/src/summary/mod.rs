@@ -28,6 +28,7 @@ pub use offered::Offered;
 pub use pressure::{CpuPressure, SchedDelay, Stalls};
 pub use replay::{BadLine, Burstiness, LogBodies, LogRead, Replayed};
 pub use stages::{Stage, StageFigures};
+pub(crate) use threshold::interval_of_part;
 pub use threshold::{Checked, Outcome, Sequential, interval_of_name, share_of_check};
 pub use verdict::{Bottleneck, Change, Figure, Judgment, Queued, Reason, Verdict, Waiting};
 

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::record::hist::Hist;
+use crate::record::series::Blocks;
 use crate::units::Span;
 
 /// The log of a replay, and what was made of it.
@@ -25,8 +26,14 @@ pub struct Replayed {
     /// How bursty the arrivals were.
     pub burstiness: Vec<Burstiness>,
     /// How long the requests took when they were logged, for each name of the plan; empty if the
-    /// log does not say.
+    /// log does not say. Each request of the log counts once, if its status is expected.
     pub took: Vec<Hist>,
+    /// The same times, of all names together, in blocks of the replay's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_blocks: Option<Blocks>,
+    /// The resolution of these times; 0 if it is not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub took_step: Span,
     /// Whose requests were kept in order: those of a `client`, or of a `cookie`; `None`: nobody's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
@@ -116,6 +123,10 @@ pub struct Burstiness {
     pub logged: Option<f64>,
     /// Of the replay.
     pub replayed: Option<f64>,
+}
+
+fn is_zero(span: &Span) -> bool {
+    *span == Span::ZERO
 }
 
 impl Replayed {

@@ -1,6 +1,8 @@
 //! The sentences of a comparison.
 
-use prony_core::comparison::{Compared, Figure, Held, Limit, Outcome, SHARE_MARGIN, Shape};
+use prony_core::comparison::{
+    Compared, Figure, Held, Limit, Missing, Outcome, SHARE_MARGIN, Shape,
+};
 
 use super::super::units;
 use super::missing;
@@ -44,40 +46,62 @@ fn unit(figure: Figure) -> &'static str {
 
 /// How a figure of a target differs from that of A.
 pub(super) fn change(compared: &Compared, target: &str, margin: f64) -> String {
+    let there = format!("in {target}");
+    sentence(compared, &there, &there, margin)
+        .unwrap_or_else(|name| format!("{name} is not compared: {}", missing(compared.missing)))
+}
+
+/// How a figure of a replay differs from that of its log.
+pub(crate) fn log_sentence(compared: &Compared, margin: f64) -> String {
+    sentence(compared, "than in the log", "against the log", margin).unwrap_or_else(|name| {
+        let why = match compared.missing {
+            Some(Missing::TooFewSamples { needs }) => {
+                let needs = units::count(needs);
+                format!("it needs {needs} requests in the log and in the run")
+            }
+            other => missing(other),
+        };
+        format!("{name} is not compared: {why}")
+    })
+}
+
+/// How a figure differs: `more` and `against` name what it is compared with, after a comparative
+/// and after an interval. Without an interval, the name of the figure.
+fn sentence(compared: &Compared, more: &str, against: &str, margin: f64) -> Result<String, String> {
     let figure = compared.figure;
     let name = name(figure);
     let (Some(estimate), Some(interval)) = (compared.estimate, compared.interval) else {
-        return format!("{name} is not compared: {}", missing(compared.missing));
+        return Err(name);
     };
     let [estimate, lo, hi] = [estimate, interval.lo, interval.hi].map(|v| percent(figure, v));
     let unit = unit(figure);
-    match compared.outcome {
+    Ok(match compared.outcome {
         Outcome::Higher => {
-            let more = if figure.is_time() { "longer" } else { "higher" };
+            let longer = if figure.is_time() { "longer" } else { "higher" };
             let (by, lo, hi) = (number(estimate), number(lo), number(hi));
-            format!("{name} is {by} {unit} {more} in {target} ({lo} to {hi} {unit})")
+            format!("{name} is {by} {unit} {longer} {more} ({lo} to {hi} {unit})")
         }
         Outcome::Lower => {
-            let less = if figure.is_time() { "shorter" } else { "lower" };
+            let shorter = if figure.is_time() { "shorter" } else { "lower" };
             // The end that is nearer to no change first.
             let (by, lo, hi) = (number(estimate), number(hi), number(lo));
-            format!("{name} is {by} {unit} {less} in {target} ({lo} to {hi} {unit})")
+            format!("{name} is {by} {unit} {shorter} {more} ({lo} to {hi} {unit})")
         }
         Outcome::Same => {
             let most = if figure.is_ratio() { margin } else { SHARE_MARGIN };
             format!(
-                "no difference of more than {} {unit} in {name} ({} to {} {unit} in {target})",
+                "no difference of more than {} {unit} in {name} ({} to {} {unit} {against})",
                 short(most * 100.0),
                 signed(lo),
                 signed(hi),
             )
         }
         Outcome::Undecided => format!(
-            "{name} is undecided: between {} and {} {unit} in {target}",
+            "{name} is undecided: between {} and {} {unit} {against}",
             signed(lo),
             signed(hi)
         ),
-    }
+    })
 }
 
 /// A number as a user writes it: `2`, `0.5`.

@@ -6,6 +6,7 @@ mod checks;
 mod compare;
 mod comparison;
 mod figures;
+mod logged;
 mod phased;
 mod plots;
 mod run;

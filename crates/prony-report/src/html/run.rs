@@ -11,7 +11,7 @@ use super::super::hosts;
 use super::super::phases::{self, Part};
 use super::super::text::Fact;
 use super::super::units;
-use super::{checks, figures, plots, scrolling, text, verdict, words};
+use super::{checks, figures, logged, plots, scrolling, text, verdict, words};
 use crate::shell::typed;
 
 /// All sections. `id` is the prefix of their ids.
@@ -65,6 +65,7 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
             h2 { "Requests by name" }
             (figures::names(&summary.plan.names, t))
         }
+        (logged::against_log(summary))
         (checks::groups(summary))
         (checks::checks(summary))
         h2 { "The load generator" }

@@ -7,6 +7,7 @@ use prony_core::summary::{Burstiness, LogBodies, LogRead, Replayed, Summary, int
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;
+use crate::logged::Logged;
 
 /// Width of a cell, including the space before it.
 const CELL: usize = 10;
@@ -21,6 +22,7 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let Some(replay) = &summary.run.replay else { return };
     patterns(page, summary, most);
     times(page, summary, replay, most);
+    against_log(page, summary, most);
     page.blank();
     for (i, log) in replay.logs.iter().take(FILES).enumerate() {
         page.list(if i == 0 { "log" } else { "" }, &read(log));
@@ -102,6 +104,23 @@ fn times(page: &mut Page, summary: &Summary, replay: &Replayed, most: usize) {
         let cells = SHOWN
             .map(|(_, q)| format!("{:>CELL$}{:>CELL$}", cell(then, q), cell(&now.response, q)));
         page.wide_row(&shortened(name, width), width, &cells.concat(), Ink::Plain);
+    }
+}
+
+/// What the times of the run come to against those of the log.
+fn against_log(page: &mut Page, summary: &Summary, most: usize) {
+    let Some(logged) = Logged::of(summary) else { return };
+    page.blank();
+    let (all, mut named): (Vec<_>, Vec<_>) = logged.requests.iter().partition(|r| r.name.is_none());
+    named.sort_by_key(|requests| std::cmp::Reverse(requests.requests));
+    for (i, requests) in all.into_iter().chain(named.into_iter().take(most)).enumerate() {
+        let label = if i == 0 { "against log" } else { "" };
+        let sentences = requests.changes.iter().map(|change| change.sentence.as_str());
+        let sentences = sentences.collect::<Vec<_>>().join("; ");
+        page.line(label, &format!("{}: {sentences}", requests.label()));
+    }
+    for note in &logged.notes {
+        page.line("", note);
     }
 }
 

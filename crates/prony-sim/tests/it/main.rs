@@ -1,5 +1,6 @@
 //! Tests in virtual time: of the world itself, and of the figures that prony reports in it.
 
+mod against_logs;
 mod arrivals;
 mod bottlenecks;
 mod broadcast;

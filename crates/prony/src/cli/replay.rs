@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Arg, Args};
 use prony_core::director::METHODS;
-use prony_core::plan::Think;
+use prony_core::plan::{Expect, Think};
 use prony_core::schedule::{Arrivals, ArrivalsArg};
 use prony_core::target::Url;
 use prony_core::units::Span;
@@ -309,6 +309,7 @@ impl ReplayArgs {
             by: self.by,
             wait: self.wait,
             bodies: None,
+            expect: Expect::default(),
         }
     }
 

@@ -25,7 +25,8 @@ pub(super) fn replay(args: &ReplayArgs, typed: Vec<String>) -> Result<Exit, Erro
         let why = "bodies have types of their own; use --content-type for those without one";
         return Err(Error::Conflict("--header Content-Type", "--bodies", why));
     }
-    let settings = Settings { bodies, ..args.settings(planned.plan.seed) };
+    let expect = planned.plan.expect.clone();
+    let settings = Settings { bodies, expect, ..args.settings(planned.plan.seed) };
     let settings_by = settings.by;
     let by_client = matches!(settings.shape.sample, Sample::Clients(_));
     let replay = Replay::open(settings).map_err(|e| Error::Argument(e.to_string()))?;
@@ -76,6 +77,7 @@ pub(super) fn complete(summary: &mut Summary, replay: &Replay, args: &ReplayArgs
     let burstiness = WINDOWS.iter().zip(handed.logged).zip(handed.replayed);
     let burstiness = burstiness.filter(|((_, logged), replayed)| logged.or(*replayed).is_some());
     let has_times = handed.took.iter().any(|took| !took.is_empty());
+    let (took_blocks, took_step) = (handed.took_blocks(), handed.took_step());
     let took = if has_times { handed.took } else { Vec::new() };
     summary.run.replay = Some(Box::new(Replayed {
         logs: handed.files.iter().map(log).collect(),
@@ -92,6 +94,8 @@ pub(super) fn complete(summary: &mut Summary, replay: &Replay, args: &ReplayArgs
             })
             .collect(),
         took,
+        took_blocks,
+        took_step: if has_times { took_step } else { Span::ZERO },
         by: (args.by != By::Nobody).then(|| format!("{:?}", args.by).to_lowercase()),
         only_until_sent: args.by != By::Nobody && !args.wait,
         held: handed.held,

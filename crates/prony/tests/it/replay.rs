@@ -380,6 +380,83 @@ fn a_replay_in_virtual_time_is_repeatable() {
     }
 }
 
+/// A log of 4 s with 500 requests a second that took log-normal times with a median of 20 ms; every
+/// tenth of them is one that failed, and took a second.
+fn timed_log() -> String {
+    let mut random = Random(11);
+    let mut normal = || {
+        let (a, b) = (random.unit(), random.unit());
+        (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    };
+    let mut lines = Vec::new();
+    for i in 0..2_000_u64 {
+        let took = (20_000.0 * (0.5 * normal()).exp()) as u64;
+        let (status, took) = if i % 10 == 3 { (500, 1_000_000) } else { (200, took) };
+        let end = 1_700_000_000_000_000 + i * 2_000 + took;
+        let (s, us) = (end / 1_000_000, end % 1_000_000);
+        let path = ["item", "user"][i as usize % 2];
+        let line =
+            format!("10.0.0.1 - [{s}.{us:06}] \"GET /{path}/{i} HTTP/1.1\" {status} 0.{took:06}\n");
+        lines.push((end, line.replace("0.1000000", "1.000000")));
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// A server whose times are longer by half than those of the log is found, in every format.
+#[test]
+fn response_times_are_compared_with_those_of_the_log() {
+    let _waiting = waiting();
+    let folder = TempDir::new().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (log, page, saved) = (file("access.log"), file("a.html"), file("a.json"));
+    fs::write(&log, timed_log()).expect("written");
+    once_of_three(|| {
+        let server = Serve::start(&["--latency", "lognormal:30ms:0.5"]);
+        let line = ["replay", &log, "--log-format", FORMAT, "--to", &server.url("")];
+        let more = ["--accept-invalid", "-c", "200", "-o", &page, "-o", &saved];
+        let ended = prony(&[&line[..], &more].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let json = fs::read_to_string(&saved).expect("a report");
+        let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let against = &report["measurement"]["against_log"];
+        assert_eq!(against["resolution_ns"], 1_000, "{against}");
+        let rows = against["requests"].as_array().expect("rows");
+        let names: Vec<&serde_json::Value> = rows.iter().map(|row| &row["name"]).collect();
+        assert_eq!(names, [&serde_json::Value::Null, &"GET /item/*".into(), &"GET /user/*".into()]);
+        assert_eq!(
+            (&rows[0]["log_requests"], &rows[0]["requests"]),
+            (&1_800.into(), &2_000.into()),
+            "failures of the log are left out"
+        );
+        for change in &rows[0]["changes"].as_array().expect("changes")[..3] {
+            let value = |key: &str| change[key].as_f64().expect("a number");
+            assert_eq!(change["outcome"], "higher", "{change}");
+            // The network and this machine add to the times, but little to 30 ms.
+            assert!(value("ratio_lo") < 1.65 && value("ratio_hi") > 1.5, "{change}");
+            let longer = value("log_ns") * (value("ratio") - 1.0);
+            assert!((value("difference_ns") / longer - 1.0).abs() < 1e-9, "{change}");
+        }
+        let sentence = rows[0]["changes"][0]["sentence"].as_str().expect("a sentence").to_owned();
+        assert!(
+            sentence.starts_with("the mean is ")
+                && sentence.contains(" % longer than in the log (")
+        );
+        // A saved report has the same.
+        let again = prony(&["report", &saved]);
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for text in [&ended.stdout, &again.stdout] {
+            assert!(words(text).contains(&format!("against log all requests: {sentence}; p50 is")));
+            assert!(words(text).contains("Only the variance within the log and within this run"));
+            assert!(words(text).contains("The log has its times to 1 us"), "{text}");
+        }
+        let html = fs::read_to_string(&page).expect("a page");
+        assert!(
+            html.contains("<h2>Response times against the log</h2>") && html.contains(&sentence)
+        );
+    });
+}
+
 /// The index of dispersion of arrivals, in windows of 10 ms and of 100 ms.
 fn indices(times: &[u64]) -> [f64; 2] {
     let mut dispersion = Dispersion::default();

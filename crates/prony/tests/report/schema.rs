@@ -13,9 +13,10 @@ use prony_core::plan::{
 };
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
+use prony_core::record::series::Series;
 use prony_core::record::{
-    Broadcast, FirstHandshake, GroupTally, Pings, ProxyTally, Reconnects, RedirectTally, StepTally,
-    StreamBodies, StreamMessages, StreamTime, Times, TokenTally,
+    Broadcast, FirstHandshake, GroupTally, NameTally, Pings, ProxyTally, Reconnects, RedirectTally,
+    StepTally, StreamBodies, StreamMessages, StreamTime, Times, TokenTally,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
@@ -385,6 +386,12 @@ fn replayed() -> Summary {
     };
     let mut took = Hist::default();
     took.record(Span::from_millis(1));
+    run.plan.names = vec!["GET /a".to_owned()];
+    let response = took.clone();
+    run.main.names = vec![NameTally { response, ..NameTally::default() }];
+    let mut times = Series::new(Nanos::ZERO);
+    times.replied(Nanos::ZERO, Span::from_millis(1), 0);
+    times.close();
     run.run.replay = Some(Box::new(Replayed {
         logs: vec![log],
         speed: 2.0,
@@ -396,6 +403,8 @@ fn replayed() -> Summary {
         only_until_sent: true,
         held: took.clone(),
         took: vec![took],
+        took_blocks: Some(times.blocks().clone()),
+        took_step: Span::from_millis(1),
         failed: Some("it ended".to_owned()),
         ..Replayed::default()
     }));

@@ -221,7 +221,16 @@ impl<'a> Confidence<'a> {
         self.design_effect(q).map(|effect| effect.max(1.0))
     }
 
-    fn ready(&self) -> Result<(), NoInterval> {
+    /// The number of times.
+    pub fn count(&self) -> u64 {
+        self.hist.count()
+    }
+
+    /// Whether there are intervals at all.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(super) fn ready(&self) -> Result<(), NoInterval> {
         self.missing.map_or(Ok(()), Err)
     }
 

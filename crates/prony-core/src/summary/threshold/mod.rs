@@ -367,6 +367,22 @@ pub fn interval_of_name(t: &Tally, name: &NameTally, q: f64) -> Result<Interval,
     known.interval.and_then(|interval| interval.ok_or(NoInterval::Empty))
 }
 
+/// The 95 % confidence interval of the mean (`q` is `None`) or a quantile of some of the times of a
+/// whole. These are taken to be as correlated as all of them.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn interval_of_part(
+    part: &Hist,
+    q: Option<f64>,
+    whole: &Confidence<'_>,
+) -> Result<Interval, NoInterval> {
+    whole.ready()?;
+    let statistic = q.map_or(Statistic::Mean, |q| Statistic::Percentile(q * 100.0));
+    let known = statistic_of(part, statistic, &|q| whole.inflation(q).unwrap_or(1.0));
+    known.interval.and_then(|interval| interval.ok_or(NoInterval::Empty))
+}
+
 /// How much larger the variance of a share is than of independent times, at that quantile of the
 /// response time (Kish's design effect); 1 at least.
 fn design_effect(t: &Tally, q: f64) -> f64 {
