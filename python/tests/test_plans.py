@@ -53,6 +53,17 @@ def test_plans_run(server: prony.Server) -> None:
     assert result.thresholds[0].outcome == "met"
 
 
+def test_plans_run_on_several_workers(server: prony.Server) -> None:
+    plan = prony.Plan.from_text(TEXT.replace("http://127.0.0.1:9/", server.url))
+    result = plan.run(hosts=2, accept_invalid=True, threshold="errors = 0")
+    assert result.ok and result.thresholds[0].outcome == "met"
+    hosts = result.to_dict()["run"]["hosts"]["hosts"]
+    assert [host["replies"] for host in hosts] == [100, 100]
+    assert result.replies == server.stop()["replies"] == 200
+    with pytest.raises(prony.UsageError, match="--hosts"):
+        plan.run(hosts=0)
+
+
 def test_live_figures_come_each_second(server: prony.Server) -> None:
     async def watch() -> tuple[list[prony.Tick], prony.Result]:
         run = prony.watch(server.url, rate=200, duration=3, accept_invalid=True)
