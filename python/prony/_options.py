@@ -648,7 +648,7 @@ class LoadOptions(SharedOptions, total=False):
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
     raw: File
-    """Write a line for each request: .csv or .jsonl
+    """Write a line for each request: .csv, .jsonl or .parquet
 
     With its times in nanoseconds since the start of the load, its status and error, the
     bytes of its reply, and its connection. A thread writes the file. If it is late, requests
@@ -752,7 +752,7 @@ class LlmOptions(SharedOptions, total=False):
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
     raw: File
-    """Write a line for each request: .csv or .jsonl
+    """Write a line for each request: .csv, .jsonl or .parquet
 
     With its times in nanoseconds since the start of the load, its status and error, the
     bytes of its reply, and its connection. A thread writes the file. If it is late, requests
@@ -911,7 +911,7 @@ class RunOptions(TypedDict, total=False):
     """If a worker is lost: continue without its share, or stop the run [default: continue]"""
 
     raw: File
-    """Write a line for each request: .csv or .jsonl
+    """Write a line for each request: .csv, .jsonl or .parquet
 
     With its times in nanoseconds since the start of the load, its status and error, the
     bytes of its reply, and its connection. A thread writes the file. If it is late, requests

@@ -1,9 +1,11 @@
-//! Raw results: a file with a line for each request that has ended.
+//! Raw results: a file with a line (or row) for each request that has ended.
 //!
 //! Each worker passes its requests to a thread that writes the file, over a queue of limited
 //! length. On the network a worker never waits: what finds the queue full is left out, and counted.
 //! A simulation waits, so that its file is always whole.
 
+#[cfg(feature = "parquet")]
+mod columns;
 mod line;
 
 use std::io;
@@ -30,6 +32,10 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// How much is written at once, in bytes.
 const PIECE: usize = 1 << 18;
 
+/// The endings of the names of files that this build writes.
+const ENDINGS: &str =
+    if cfg!(feature = "parquet") { ".csv, .jsonl or .parquet" } else { ".csv or .jsonl" };
+
 /// A file of raw results that is being written.
 #[derive(Debug)]
 pub struct RawFile {
@@ -55,28 +61,33 @@ struct Shared {
 }
 
 impl RawFile {
-    /// Begins the raw results of a run of this plan: CSV or JSON lines, as the ending says.
+    /// Begins the raw results of a run of this plan: CSV, JSON lines or Parquet, as the ending says.
     /// `waits`: workers wait for the writer, instead of leaving requests out.
     ///
     /// # Errors
-    /// The ending is unknown, or the file cannot be written.
+    /// The ending is unknown, this build does not have the format, or the file cannot be written.
     pub fn begin(path: &Path, plan: &Plan, waits: bool) -> Result<(Self, Taps), Error> {
         let refused = |why: String| {
             let value = path.display().to_string();
             Error::Value { what: "--raw", value, why }
         };
         let format = Format::of(path)
-            .ok_or_else(|| refused("unknown file name extension; use .csv or .jsonl".into()))?;
+            .ok_or_else(|| refused(format!("unknown file name extension; use {ENDINGS}")))?;
+        if format == Format::Parquet && !cfg!(feature = "parquet") {
+            let why = "this build has no Parquet; use .csv or .jsonl, or build prony with \
+                       --features parquet";
+            return Err(refused(why.into()));
+        }
         let place = place(path).map_err(|why| {
             refused(format!("cannot be written: {why}; choose an existing, writable directory"))
         })?;
-        let lines = Lines::new(format, plan);
+        let sheet = Sheet::new(format, place, plan).map_err(|why| refused(why.to_string()))?;
         let shared = Arc::new(Shared::default());
         let writer = {
             let shared = Arc::clone(&shared);
             thread::Builder::new()
                 .name("raw results".into())
-                .spawn(move || write(place, lines, &shared))
+                .spawn(move || write(sheet, &shared))
                 .map_err(|why| Error::Machine(format!("cannot start a thread: {why}")))?
         };
         let taps = {
@@ -180,8 +191,52 @@ impl Tap for RawTap {
     }
 }
 
+/// What is written, and where.
+#[derive(Debug)]
+enum Sheet {
+    Text(Place, Lines),
+    #[cfg(feature = "parquet")]
+    Columns(Box<columns::Columns>),
+}
+
+impl Sheet {
+    fn new(format: Format, place: Place, plan: &Plan) -> io::Result<Self> {
+        #[cfg(feature = "parquet")]
+        if format == Format::Parquet {
+            return columns::Columns::new(place, plan).map(Box::new).map(Self::Columns);
+        }
+        Ok(Self::Text(place, Lines::new(format, plan)))
+    }
+
+    fn add(&mut self, line: &Line) -> io::Result<()> {
+        match self {
+            Self::Text(place, lines) => {
+                lines.add(line);
+                if lines.text().len() >= PIECE {
+                    place.add(lines.text())?;
+                    lines.clear();
+                }
+                Ok(())
+            }
+            #[cfg(feature = "parquet")]
+            Self::Columns(columns) => columns.add(line),
+        }
+    }
+
+    fn complete(self) -> io::Result<()> {
+        match self {
+            Self::Text(mut place, lines) => {
+                place.add(lines.text())?;
+                place.complete()
+            }
+            #[cfg(feature = "parquet")]
+            Self::Columns(columns) => columns.complete(),
+        }
+    }
+}
+
 /// The thread that writes. Returns the number of requests in the file.
-fn write(mut place: Place, mut lines: Lines, shared: &Shared) -> io::Result<u64> {
+fn write(mut sheet: Sheet, shared: &Shared) -> io::Result<u64> {
     let mut written = 0;
     loop {
         // Before the look into the queues, so that nothing is in them if it was true.
@@ -193,14 +248,10 @@ fn write(mut place: Place, mut lines: Lines, shared: &Shared) -> io::Result<u64>
                 // Turn by turn, so that no queue waits for long.
                 for _ in 0..QUEUE / 8 {
                     match queue.try_recv() {
-                        Ok(line) => lines.add(&line),
+                        Ok(line) => sheet.add(&line)?,
                         Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
                     }
                     written += 1;
-                    if lines.text().len() >= PIECE {
-                        place.add(lines.text())?;
-                        lines.clear();
-                    }
                 }
             }
         }
@@ -209,8 +260,7 @@ fn write(mut place: Place, mut lines: Lines, shared: &Shared) -> io::Result<u64>
                 return Ok(0);
             }
             if is_over {
-                place.add(lines.text())?;
-                return place.complete().map(|()| written);
+                return sheet.complete().map(|()| written);
             }
             thread::sleep(PAUSE);
         }

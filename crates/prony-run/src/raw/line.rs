@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prony_core::fault::Fault;
-use prony_core::plan::Plan;
+use prony_core::plan::{CallSpec, Plan};
 use prony_core::units::Nanos;
 
 /// No number.
@@ -30,6 +30,7 @@ const COLUMNS: [&str; 12] = [
 pub(super) enum Format {
     Csv,
     JsonLines,
+    Parquet,
 }
 
 /// A request that has ended.
@@ -69,6 +70,7 @@ impl Format {
         match path.extension().and_then(|e| e.to_str()) {
             Some("csv") => Some(Self::Csv),
             Some("jsonl") => Some(Self::JsonLines),
+            Some("parquet") => Some(Self::Parquet),
             _ => None,
         }
     }
@@ -80,23 +82,41 @@ impl Format {
             Self::Csv if text.contains(['"', ',', '\n', '\r']) => {
                 format!("\"{}\"", text.replace('"', "\"\""))
             }
-            Self::Csv => text.to_owned(),
+            Self::Csv | Self::Parquet => text.to_owned(),
+        }
+    }
+}
+
+/// The name of each call, and of each fault.
+pub(super) struct Names {
+    pub(super) calls: Vec<String>,
+    pub(super) faults: Vec<String>,
+}
+
+impl Names {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let name = |call: &CallSpec| {
+            let name = call.name.and_then(|name| plan.names.get(name as usize)).cloned();
+            // A query may contain a secret.
+            let path = call.path.split('?').next().unwrap_or_default();
+            name.unwrap_or_else(|| format!("{} {path}", call.method))
+        };
+        let fault = |fault: &Fault| {
+            let name = serde_json::to_value(fault).unwrap_or_default();
+            name.as_str().unwrap_or_default().to_owned()
+        };
+        Self {
+            calls: plan.calls.iter().map(name).collect(),
+            faults: Fault::ALL.iter().map(fault).collect(),
         }
     }
 }
 
 impl Lines {
     pub(super) fn new(format: Format, plan: &Plan) -> Self {
-        let name = |call: &prony_core::plan::CallSpec| {
-            let name = call.name.and_then(|name| plan.names.get(name as usize)).cloned();
-            // A query may contain a secret.
-            let path = call.path.split('?').next().unwrap_or_default();
-            format.quoted(&name.unwrap_or_else(|| format!("{} {path}", call.method)))
-        };
-        let fault = |fault: &Fault| {
-            let name = serde_json::to_value(fault).unwrap_or_default();
-            format.quoted(name.as_str().unwrap_or_default())
-        };
+        let Names { calls, faults } = Names::of(plan);
+        let quoted =
+            |names: Vec<String>| names.iter().map(|name| format.quoted(name)).collect::<Vec<_>>();
         let mut text = Vec::new();
         if format == Format::Csv {
             text.extend_from_slice(COLUMNS.join(",").as_bytes());
@@ -104,8 +124,8 @@ impl Lines {
         }
         Self {
             format,
-            calls: plan.calls.iter().map(name).collect(),
-            faults: Fault::ALL.iter().map(fault).collect(),
+            calls: quoted(calls),
+            faults: quoted(faults),
             start: Nanos::ZERO + plan.warmup,
             text,
         }

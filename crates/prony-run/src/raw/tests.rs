@@ -1,4 +1,6 @@
 use std::fs;
+#[cfg(feature = "parquet")]
+use std::io::Write as _;
 
 use prony_core::record::Stamps;
 use prony_core::serve::{Latency, ServerBehavior};
@@ -10,6 +12,11 @@ use crate::plan_file::tests::plan;
 
 /// The file of a simulated run with this plan on `threads` threads, and the counters of the report.
 fn simulated(name: &str, text: &str, threads: u32) -> (String, prony_core::record::Tally) {
+    let (file, all) = simulated_bytes(name, text, threads);
+    (String::from_utf8(file).unwrap(), all)
+}
+
+fn simulated_bytes(name: &str, text: &str, threads: u32) -> (Vec<u8>, prony_core::record::Tally) {
     let dir = tempfile::tempdir().unwrap();
     let (path, plan) = (dir.path().join(name), plan(text));
     let (file, taps) = RawFile::begin(&path, &plan, true).unwrap();
@@ -25,7 +32,7 @@ fn simulated(name: &str, text: &str, threads: u32) -> (String, prony_core::recor
             all.merge(&warm);
         }
     }
-    (fs::read_to_string(path).unwrap(), all)
+    (fs::read(path).unwrap(), all)
 }
 
 /// Each line has the times of its request: those of the histograms, counted again, are the same.
@@ -109,8 +116,9 @@ fn a_full_queue_is_counted_and_holds_up_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.csv");
     shared.is_over.store(true, Ordering::Release);
-    let lines = Lines::new(Format::Csv, &plan("url = 'http://h/'"));
-    let written = write(place(&path).unwrap(), lines, &shared).unwrap();
+    let plan = plan("url = 'http://h/'");
+    let sheet = Sheet::new(Format::Csv, place(&path).unwrap(), &plan).unwrap();
+    let written = write(sheet, &shared).unwrap();
     assert_eq!(written, QUEUE as u64);
     assert_eq!(fs::read_to_string(path).unwrap().lines().count(), QUEUE + 1);
 }
@@ -130,13 +138,90 @@ fn refuses_unknown_formats_and_places_and_leaves_nothing_behind() {
     let refused =
         |path: &str| RawFile::begin(Path::new(path), &plan, false).unwrap_err().to_string();
     assert_eq!(
-        refused("x.parquet"),
-        "--raw `x.parquet`: unknown file name extension; use .csv or .jsonl"
+        refused("x.tsv"),
+        format!("--raw `x.tsv`: unknown file name extension; use {ENDINGS}")
     );
+    if !cfg!(feature = "parquet") {
+        assert_eq!(
+            refused("x.parquet"),
+            "--raw `x.parquet`: this build has no Parquet; use .csv or .jsonl, or build prony with \
+             --features parquet"
+        );
+    }
     assert!(refused("/no/such/x.csv").contains("choose an existing, writable directory"));
     let dir = tempfile::tempdir().unwrap();
     let (file, taps) = RawFile::begin(&dir.path().join("x.csv"), &plan, false).unwrap();
     drop((file, taps));
     thread::sleep(PAUSE * 20);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// The columns of Parquet have the values of CSV, in groups of a limited number of rows.
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_has_the_same_values() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::Field;
+
+    let text = "url = 'http://h/'\nrate = 2000\nduration = 2\nwarmup = 0.5\n\
+                arrivals = 'poisson'\nconnections = 3\ntimeout = '8ms'\nseed = 3\n\
+                request = ['/a,b', \"/it's\"]";
+    let (rows, all) = simulated("x.csv", text, 1);
+    let (file, _) = simulated_bytes("x.parquet", text, 1);
+    let mut bytes = tempfile::tempfile().unwrap();
+    bytes.write_all(&file).unwrap();
+    let reader = SerializedFileReader::new(bytes).unwrap();
+    assert_eq!(reader.metadata().file_metadata().num_rows() as u64, all.replies + all.failed);
+    let mut csv = csv::Reader::from_reader(rows.as_bytes());
+    let columns = csv.headers().unwrap().clone();
+    let (mut failed, mut compared) = (0, 0);
+    for (row, expected) in reader.get_row_iter(None).unwrap().zip(csv.records()) {
+        let (row, expected) = (row.unwrap(), expected.unwrap());
+        assert_eq!(row.len(), columns.len());
+        for (((name, value), column), cell) in row.get_column_iter().zip(&columns).zip(&expected) {
+            let text = match value {
+                Field::Null => String::new(),
+                Field::Str(text) => text.clone(),
+                other => other.to_string(),
+            };
+            assert_eq!((name.as_str(), text.as_str()), (column, cell));
+        }
+        failed += u64::from(!expected[6].is_empty());
+        compared += 1;
+    }
+    assert_eq!((compared, failed), (all.replies + all.failed, all.failed));
+    assert!(failed > 50, "{failed}");
+}
+
+/// A full group is written while the load runs, and the rest at its end.
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_is_written_in_groups() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::RowAccessor as _;
+
+    const N: u64 = 300_000;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.parquet");
+    let shared = Arc::new(Shared::default());
+    let mut tap = RawTap::new(&shared, true);
+    let plan = plan("url = 'http://h/'");
+    let sheet = Sheet::new(Format::Parquet, place(&path).unwrap(), &plan).unwrap();
+    let writer = {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || write(sheet, &shared))
+    };
+    (0..N).for_each(|n| tap.request_ended(&ended(n)));
+    shared.is_over.store(true, Ordering::Release);
+    assert_eq!(writer.join().unwrap().unwrap(), N);
+    let reader = SerializedFileReader::new(fs::File::open(&path).unwrap()).unwrap();
+    let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect();
+    assert_eq!(groups, [131_072, 131_072, 300_000 - 2 * 131_072]);
+    let first = reader.metadata().row_group(0).column(0).compression();
+    assert_eq!(first, parquet::basic::Compression::SNAPPY);
+    let mut intended = 0;
+    for (n, row) in (0..).zip(reader.get_row_iter(None).unwrap()) {
+        intended += u64::from(row.unwrap().get_long(0).unwrap() == n);
+    }
+    assert_eq!(intended, N);
 }

@@ -7,7 +7,7 @@ use clap::Args;
 /// Raw results.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RawArgs {
-    /// Write a line for each request: .csv or .jsonl
+    /// Write a line for each request: .csv, .jsonl or .parquet
     ///
     /// With its times in nanoseconds since the start of the load, its status and error, the bytes
     /// of its reply, and its connection. A thread writes the file. If it is late, requests are

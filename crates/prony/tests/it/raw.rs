@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::rig::{Serve, prony};
+use crate::rig::{Serve, prony, served};
 
 /// On the kernel: the lines are the requests of the report, and of the server.
 #[test]
@@ -34,7 +34,7 @@ fn every_request_has_a_line() {
 #[test]
 fn raw_results_are_refused_where_they_would_not_be_whole() {
     for (args, why) in [
-        (&["--raw", "x.txt", "http://h/"][..], "use .csv or .jsonl"),
+        (&["--raw", "x.txt", "http://h/"][..], "unknown file name extension; use .csv"),
         (&["--raw", "x.csv", "-o", "x.csv", "http://h/"], "given twice"),
         (&["--raw", "x.csv", "--hosts", "2", "http://h/"], "--raw and --hosts exclude each other"),
         (
@@ -47,4 +47,67 @@ fn raw_results_are_refused_where_they_would_not_be_whole() {
         assert!(ended.stderr.contains(why), "{args:?}: {ended:?}");
         assert_eq!(ended.stderr.trim_end().lines().count(), 1, "{ended:?}");
     }
+}
+
+/// Without the feature, Parquet is refused before the load; with it, the file has all requests.
+#[test]
+fn parquet_is_written_or_refused_before_the_load() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("raw.parquet");
+    let server = Serve::start(&["--status", "200:80,503:20"]);
+    let url = server.url("/a");
+    let raw = path.to_str().expect("UTF-8");
+    let ended = prony(&["-n", "2000", "-c", "5", "-t", "2", "--json", "--raw", raw, &url]);
+    if !cfg!(feature = "parquet") {
+        assert_eq!(ended.code, 2, "{ended:?}");
+        assert!(
+            ended.stderr.contains("this build has no Parquet; use .csv or .jsonl"),
+            "{ended:?}"
+        );
+        assert_eq!(ended.stderr.trim_end().lines().count(), 1, "{ended:?}");
+        assert_eq!(served(&server.stop(), "requests"), 0);
+        assert!(!path.exists());
+        return;
+    }
+    let tally = &ended.report().0["measurement"]["tally"];
+    let rows = parquet_rows(&path);
+    assert_eq!(rows.len(), 2_000);
+    let failed = rows.iter().filter(|row| row["error"] == "unexpected-status").count();
+    assert_eq!(tally["failed"], failed);
+    for row in &rows {
+        let ns = |name: &str| row[name].as_u64().expect("a time");
+        let times = ["intended_ns", "sent_ns", "first_byte_ns", "done_ns"].map(ns);
+        assert!(times.is_sorted(), "{row}");
+        assert_eq!((&row["request"], &row["warmup"]), (&"GET /a".into(), &false.into()));
+        assert!(row["status"] == 200 || row["status"] == 503, "{row}");
+        assert!(ns("connection") < 5 && ns("worker") < 2, "{row}");
+    }
+}
+
+/// The rows of a file, as JSON.
+#[cfg(feature = "parquet")]
+fn parquet_rows(path: &std::path::Path) -> Vec<serde_json::Value> {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::Field;
+
+    let file = fs::File::open(path).expect("a file");
+    let reader = SerializedFileReader::new(file).expect("Parquet");
+    let rows = reader.get_row_iter(None).expect("rows");
+    let value = |field: &Field| match field {
+        Field::Long(n) => serde_json::Value::from(*n),
+        Field::Str(text) => text.as_str().into(),
+        Field::Bool(is) => (*is).into(),
+        _ => serde_json::Value::Null,
+    };
+    rows.map(|row| {
+        let row = row.expect("a row");
+        let cells = row.get_column_iter().map(|(name, field)| (name.clone(), value(field)));
+        cells.collect::<serde_json::Map<_, _>>().into()
+    })
+    .collect()
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet_rows(_: &std::path::Path) -> Vec<serde_json::Value> {
+    Vec::new()
 }
