@@ -87,7 +87,8 @@ impl Times<'_> {
 
     /// The value and its 95 % confidence interval.
     fn known(&self, figure: Figure) -> Result<(f64, Interval), Missing> {
-        let value = self.value(figure).ok_or(Missing::TooFewSamples { needs: needs(figure) })?;
+        let needs = needs(figure);
+        let value = self.value(figure).ok_or(Missing::TooFewSamples { needs })?;
         let missing = |why| Missing::NoInterval { of_log: self.is_log, why };
         Ok((value, self.interval(figure).map_err(missing)?))
     }
