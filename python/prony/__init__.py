@@ -9,6 +9,7 @@ server. docs/python.md describes all of them.
 
 from ._errors import Error, Interrupted, OutputError, SetupError, UsageError
 from ._found import Capacity, Change, Comparison, Estimate, Limit, Trial
+from ._phases import Phase, PhasedResult
 from ._prony import Client, Reply, __version__
 from ._result import Failure, Interval, Result, Second, Series, Threshold, Times, Tokens
 from ._run import Plan, Tick, Watch, capacity, compare, llm, load, rtt, simulate, watch
@@ -27,6 +28,8 @@ __all__ = [
     "Interval",
     "Limit",
     "OutputError",
+    "Phase",
+    "PhasedResult",
     "Plan",
     "Reply",
     "Result",

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 class Error(Exception):
     """Base class of the exceptions that prony raises."""
 
+    result: Result | None = None
+    """The report, if there is one: a file of it cannot be written, or a later phase of the plan
+    could not start."""
+
 
 class UsageError(Error, ValueError):
     """An option, a URL, a plan file or a combination of them is wrong. No request was sent."""

@@ -14,7 +14,9 @@ from ._errors import error
 class Reported:
     """A result with its report."""
 
-    def __init__(self, report: _prony.Report | _prony.Found, exit_code: int) -> None:
+    def __init__(
+        self, report: _prony.Report | _prony.Found | _prony.Phased, exit_code: int
+    ) -> None:
         self._report = report
         self._json = self._render("json")
         self._data: dict[str, Any] = json.loads(self._json)
@@ -54,8 +56,8 @@ class Reported:
 
     def save(self, *paths: str | os.PathLike[str]) -> None:
         """Writes the report to files. The ending chooses the format: .html .svg .png .json, of a
-        run or a comparison also .md, of a run also .csv .xml .hgrm .hlog. Each file is written
-        completely or not at all.
+        run or a comparison also .md, of a run also .csv .xml .hgrm .hlog, of a plan with phases
+        also .md .xml. Each file is written completely or not at all.
 
         Raises:
             OutputError: a file cannot be written.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
+    from ._phases import Phase
+
 _NS = 1e9
 
 
@@ -254,7 +256,8 @@ class Result(Reported):
     """The result of a run: its verdict, its figures, and its report in every format.
 
     A notebook shows it as the HTML report. Results can be pickled, and compared with `report`s
-    that the command line saved (`Result.load`).
+    that the command line saved (`Result.load`). The result of a plan with phases is a
+    `PhasedResult`, whose `phases` are results of their own.
     """
 
     def __init__(self, report: _prony.Report, exit_code: int | None = None) -> None:
@@ -279,10 +282,32 @@ class Result(Reported):
             UsageError: the text is not one.
         """
         try:
-            report = _prony.Report.read(text)
+            report = _prony.read(text)
         except ValueError as why:
             raise UsageError(f"not a saved result: {why}") from None
-        return cls(report, exit_code)
+        if isinstance(report, _prony.Phased):
+            from ._phases import PhasedResult
+
+            return PhasedResult(report, exit_code)
+        return Result(report, exit_code)
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases of a plan with phases that were run; empty for any other load."""
+        return ()
+
+    def phase(self, name: str) -> Phase:
+        """The phase of this name.
+
+        Raises:
+            KeyError: the plan has no such phase, or it was not started.
+        """
+        raise KeyError(f"there is no phase '{name}': the plan has no phases")
+
+    @property
+    def not_started(self) -> Mapping[str, str]:
+        """The phases of the plan that were not started, and why."""
+        return {}
 
     @property
     def verdict(self) -> str:

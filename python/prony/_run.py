@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _prony
-from ._errors import Interrupted, UsageError, error
+from ._errors import Error, Interrupted, OutputError, UsageError, error
 from ._found import Capacity, Comparison
+from ._phases import PhasedResult
 from ._program import path_or_default
 from ._result import Result
 from ._users import Users, functions
@@ -44,7 +45,7 @@ class Tick:
     there is no such figure, or the sample is too small for it."""
 
     elapsed: float
-    """Since the start of the phase; the drain belongs to the measurement."""
+    """Since the start of the warm-up or the measurement, to which the drain belongs."""
     phase: str
     """`warmup`, `measurement` or `drain`."""
     started: int
@@ -69,9 +70,12 @@ class Tick:
     """In a run on several hosts: how many are at work or done."""
     of_hosts: int | None
     """In a run on several hosts: how many there are."""
+    plan_phase: str | None = None
+    """In a plan with phases: the name of the phase."""
 
     def __str__(self) -> str:
-        parts = [f"{self.elapsed:.0f} s"]
+        parts = [] if self.plan_phase is None else [self.plan_phase]
+        parts.append(f"{self.elapsed:.0f} s")
         if self.phase != "measurement":
             parts.append(self.phase)
         if self.hosts is not None:
@@ -131,12 +135,19 @@ class _Execution:
             except Exception as why:
                 if interrupted:
                     raise KeyboardInterrupt from why
+                if isinstance(why, Error) and self._has_report():
+                    # A later phase could not start, or a file cannot be written.
+                    self.exit_code = 3 if isinstance(why, OutputError) else 2
+                    why.result = self.result()
                 raise
         if interrupted:
-            if self.run.report() is not None:
+            if self._has_report():
                 raise Interrupted(self.result())
             if self.run.found() is None:
                 raise KeyboardInterrupt
+
+    def _has_report(self) -> bool:
+        return self.run.report() is not None or self.run.phased() is not None
 
     def found(self) -> tuple[_prony.Found, int]:
         """The report of a search or a comparison and its exit code, after the end."""
@@ -147,10 +158,13 @@ class _Execution:
 
     def result(self) -> Result:
         """The result, after the end."""
-        report = self.run.report()
-        if report is None:
+        report, phased = self.run.report(), self.run.phased()
+        if phased is not None:
+            result: Result = PhasedResult(phased, self.exit_code)
+        elif report is not None:
+            result = Result(report, self.exit_code)
+        else:
             raise RuntimeError("the run has no report")
-        result = Result(report, self.exit_code)
         logger.info("%r", result)
         return result
 
@@ -252,11 +266,16 @@ def compare(*target: Any, **options: Unpack[CompareOptions]) -> Comparison:
 
 def _group(one: Any) -> list[Result]:
     """The results of a group; empty if it is a target."""
-    if isinstance(one, Result):
-        return [one]
-    if isinstance(one, (list, tuple)) and one and all(isinstance(r, Result) for r in one):
-        return list(one)
-    return []
+    group = [one] if isinstance(one, Result) else one
+    if not (isinstance(group, (list, tuple)) and all(isinstance(r, Result) for r in group)):
+        return []
+    for result in group:
+        if isinstance(result, PhasedResult):
+            raise UsageError(
+                "a plan with phases has a result for each phase: compare those, as in "
+                "result.phase('spike')"
+            )
+    return list(group)
 
 
 def _compare(line: list[str]) -> Comparison:
@@ -320,7 +339,8 @@ class Plan:
         return words("run", options, ("-" if self._path is None else self._path,))
 
     def run(self, **options: Unpack[RunOptions]) -> Result:
-        """Runs the plan, like `prony run`, and returns its result; see `load`."""
+        """Runs the plan, like `prony run`, and returns its result; see `load`. That of a plan with
+        phases is a `PhasedResult`, whose `phases` have a result each."""
         return _run(self._line(options), self._text)
 
     def explain(self, **options: Unpack[RunOptions]) -> str:
@@ -338,7 +358,8 @@ def simulate(
 ) -> Result:
     """Runs a plan in virtual time, against a simulated server whose service time has the
     distribution `latency` (as in `prony serve --latency`). The same plan and `seed` (1 unless
-    given) give the same result, on any machine. No request is sent.
+    given) give the same result, on any machine. No request is sent. The result of a plan with
+    phases is a `PhasedResult`.
 
     Raises:
         UsageError: an option is wrong.

@@ -2,17 +2,19 @@
 //! without the interpreter's lock, and keeps the report. python/prony has the rest.
 
 mod found;
+mod phases;
 mod report;
 mod run;
 mod users;
 
 use std::path::Path;
 
-use prony::commands::embedded;
+use prony::commands::embedded::{self, Document};
 use prony_run::environment::Environment;
 use prony_run::error::Error;
+use prony_run::exit::Accepted;
 use prony_run::plan_file;
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 
 pyo3::create_exception!(_prony, Refused, PyException, "An error: its kind, and its sentence.");
@@ -22,7 +24,8 @@ pyo3::create_exception!(_prony, Refused, PyException, "An error: its kind, and i
 mod _prony {
     #[pymodule_export]
     use super::{
-        Refused, check_plan, found::Found, report::Report, run::Run, users::Client, users::Reply,
+        Refused, check_plan, found::Found, phases::Phased, read, report::Report, run::Run,
+        users::Client, users::Reply,
     };
 
     #[pymodule_export]
@@ -42,6 +45,17 @@ fn check_plan(path: &str, text: Option<&str>) -> PyResult<String> {
         }
     };
     checked.map_err(|e| refused(&e))
+}
+
+/// A saved JSON report, of a run (`Report`) or of a plan with phases (`Phased`).
+#[pyfunction]
+fn read(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    Ok(match embedded::read_report(text).map_err(PyValueError::new_err)? {
+        Document::Run(summary) => Py::new(py, report::Report::new(*summary))?.into_any(),
+        Document::Phases(all) => {
+            Py::new(py, phases::Phased::new(*all, Accepted::default()))?.into_any()
+        }
+    })
 }
 
 /// The exception for an error.

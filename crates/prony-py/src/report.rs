@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use prony::commands::embedded;
 use prony_core::summary::Summary;
 use prony_report::{Format, Style};
 use prony_run::exit::{Accepted, Exit};
@@ -26,12 +25,6 @@ impl Report {
 
 #[pymethods]
 impl Report {
-    /// The report of a saved JSON report.
-    #[staticmethod]
-    fn read(text: &str) -> PyResult<Self> {
-        embedded::read_report(text).map(Self::new).map_err(PyValueError::new_err)
-    }
-
     /// The report as `text`, `json`, `csv`, `hgrm`, `hlog`, `html`, `svg`, `png`, `xml` (JUnit)
     /// or `md` (Markdown).
     fn render(&self, py: Python<'_>, format: &str) -> PyResult<Vec<u8>> {

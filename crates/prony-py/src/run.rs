@@ -12,13 +12,16 @@ use prony::embedding::{self, Embedding, Event, Tick};
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::Control;
+use prony_report::phased::Phased as Phases;
 use prony_run::error::Error;
-use prony_run::exit::Exit;
+use prony_run::exit::{Accepted, Exit};
+use prony_run::phases::Stops;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::found::Found;
+use crate::phases::Phased;
 use crate::report::Report;
 use crate::{Refused, kind, users};
 
@@ -26,6 +29,7 @@ use crate::{Refused, kind, users};
 #[pyclass(frozen, module = "prony._prony")]
 pub(crate) struct Run {
     control: Arc<Control>,
+    stops: Arc<Stops>,
     state: Mutex<State>,
 }
 
@@ -34,6 +38,7 @@ struct State {
     thread: Option<JoinHandle<Result<Exit, Error>>>,
     report: Option<Box<Summary>>,
     found: Option<embedding::Found>,
+    phased: Option<(Box<Phases>, Accepted)>,
     /// The exit code, or the error; `None` while it runs.
     end: Option<Result<u8, (&'static str, String)>>,
 }
@@ -61,10 +66,10 @@ impl Run {
         users: Option<Vec<(Py<PyAny>, String, u32)>>,
     ) -> PyResult<Self> {
         let (sender, events) = mpsc::channel();
-        let control = Arc::new(Control::new());
-        let control_of_run = Arc::clone(&control);
+        let (control, stops) = (Arc::new(Control::new()), Arc::new(Stops::default()));
         let embedding = Embedding {
-            control: control_of_run,
+            control: Arc::clone(&control),
+            stops: Arc::clone(&stops),
             program,
             python,
             plan_text,
@@ -75,8 +80,9 @@ impl Run {
             .name("prony".into())
             .spawn(move || embedded::run(words, embedding))
             .map_err(|e| PyRuntimeError::new_err(format!("a thread cannot be started: {e}")))?;
-        let state = State { events, thread: Some(thread), report: None, found: None, end: None };
-        Ok(Self { control, state: Mutex::new(state) })
+        let (report, found, phased) = (None, None, None);
+        let state = State { events, thread: Some(thread), report, found, phased, end: None };
+        Ok(Self { control, stops, state: Mutex::new(state) })
     }
 
     /// Wait up to `seconds` for the next event, without the interpreter's lock. Events are pairs
@@ -98,9 +104,8 @@ impl Run {
             Came::Event(Event::Said(sentence)) => ("said", text(py, &sentence)?),
             Came::Event(Event::Explained(plan)) => ("explained", text(py, &plan)?),
             Came::Event(Event::Progress(line)) => ("progress", text(py, &line)?),
-            Came::Event(Event::Finished(_) | Event::Found(_)) | Came::Finished => {
-                ("finished", py.None().into_bound(py))
-            }
+            Came::Event(Event::Finished(_) | Event::Found(_) | Event::Phased(..))
+            | Came::Finished => ("finished", py.None().into_bound(py)),
             Came::End(Ok(code)) => ("end", code.into_pyobject(py)?.into_any()),
             Came::End(Err(refusal)) => return Err(Refused::new_err(refusal)),
         }))
@@ -118,10 +123,18 @@ impl Run {
         state.found.clone().map(Found::new)
     }
 
+    /// The report of a plan with phases, once it has arrived.
+    fn phased(&self) -> Option<Phased> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let phased = state.phased.as_ref();
+        phased.map(|(report, accepted)| Phased::new((**report).clone(), *accepted))
+    }
+
     /// Ask the run to stop: the first time it waits for the replies to requests in flight, the
     /// second time it ends at once.
     fn interrupt(&self) {
         self.control.interrupt(Span::MAX);
+        self.stops.interrupt(Span::MAX);
     }
 }
 
@@ -135,6 +148,10 @@ impl Run {
             }
             Ok(Event::Found(found)) => {
                 state.found = Some(found);
+                Came::Finished
+            }
+            Ok(Event::Phased(report, accepted)) => {
+                state.phased = Some((report, accepted));
                 Came::Finished
             }
             Ok(event) => Came::Event(event),
@@ -160,6 +177,7 @@ impl Drop for Run {
     /// Nobody waits for the run any more.
     fn drop(&mut self) {
         self.control.stop_now();
+        self.stops.stop_now();
     }
 }
 
@@ -170,6 +188,7 @@ fn text<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
 fn dictionary<'py>(py: Python<'py>, tick: &Tick) -> PyResult<Bound<'py, PyDict>> {
     let seconds = |span: Span| span.as_secs_f64();
     let dict = PyDict::new(py);
+    dict.set_item("plan_phase", tick.plan_phase.as_deref())?;
     dict.set_item("elapsed", seconds(tick.elapsed))?;
     dict.set_item("phase", tick.phase)?;
     dict.set_item("started", tick.started)?;

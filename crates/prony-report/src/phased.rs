@@ -81,6 +81,10 @@ impl Phased {
         Format::Markdown,
     ];
 
+    /// The sentence that refuses the others for files.
+    pub const WRITTEN_AS: &str =
+        "a plan with phases can be written as .html, .svg, .png, .json, .xml or .md";
+
     /// The phases that have run, by name.
     pub fn runs(&self) -> impl Iterator<Item = (&str, &Summary)> {
         self.phases.iter().filter_map(|phase| Some((phase.name.as_str(), phase.outcome.summary()?)))

@@ -1,6 +1,7 @@
 //! The exit codes. The help text, `docs/options.md` and the tests use this table.
 
 use prony_core::summary::{Judgment, Outcome, Reason, Summary};
+use prony_report::phased::Phased;
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +68,12 @@ impl Exit {
     /// the thresholds, which only a valid run can decide.
     pub fn of(summary: &Summary, accepted: Accepted) -> Self {
         Self::of_all(&[summary], accepted)
+    }
+
+    /// The exit code of a plan with phases.
+    pub fn of_phases(report: &Phased, accepted: Accepted) -> Self {
+        let runs: Vec<&Summary> = report.runs().map(|(_, summary)| summary).collect();
+        if report.interrupted { Self::Interrupted } else { Self::of_all(&runs, accepted) }
     }
 
     /// The exit code of several runs that belong together: that of the gravest, in the same order.

@@ -235,6 +235,12 @@ impl Stops {
         self.changed.notify_all();
     }
 
+    /// Stops all loads at once: nobody waits for them any more.
+    pub fn stop_now(&self) {
+        self.interrupt(Span::ZERO);
+        self.interrupt(Span::ZERO);
+    }
+
     /// Whether the user has stopped the plan.
     pub fn is_interrupted(&self) -> bool {
         !self.state().signals.is_empty()

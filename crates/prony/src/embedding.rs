@@ -13,6 +13,9 @@ use prony_io::{Control, Live};
 use prony_report::Format;
 use prony_report::capacity::Capacity;
 use prony_report::comparison::Comparison;
+use prony_report::phased::Phased;
+use prony_run::exit::Accepted;
+use prony_run::phases::Stops;
 use prony_run::progress::{Phase, Snapshot};
 
 use crate::users::Users;
@@ -20,8 +23,10 @@ use crate::users::Users;
 /// The other side of an embedded run.
 #[derive(Clone, Debug)]
 pub struct Embedding {
-    /// What stops the run.
+    /// What stops the run of one load.
     pub control: Arc<Control>,
+    /// What stops that of a plan with phases.
+    pub stops: Arc<Stops>,
     /// The program `prony`, for the workers of a run on several hosts.
     pub program: PathBuf,
     /// The interpreter of Python that has the package `prony`, for engines in Python.
@@ -47,6 +52,8 @@ pub enum Event {
     Explained(String),
     /// The run has finished: its report.
     Finished(Box<Summary>),
+    /// A plan with phases has finished: its report, and what the user accepts.
+    Phased(Box<Phased>, Accepted),
     /// A search or a comparison has finished: its report.
     Found(Found),
 }
@@ -73,7 +80,9 @@ impl Found {
 /// The state of a load, once a second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tick {
-    /// Time since the start of the phase; the drain belongs to the measurement.
+    /// In a plan with phases: the name of the phase.
+    pub plan_phase: Option<String>,
+    /// Time since the start of the warm-up or measurement, to which the drain belongs.
     pub elapsed: Span,
     /// `warmup`, `measurement` or `drain`.
     pub phase: &'static str,
@@ -106,10 +115,11 @@ impl Embedding {
     }
 
     /// Passes on how a run on several hosts stands, since it stood as `last` says.
-    pub(crate) fn show_status(&self, status: &Status, last: &Status) {
+    pub(crate) fn show_status(&self, status: &Status, last: &Status, of: Option<&str>) {
         let passed = (status.elapsed - last.elapsed).as_secs_f64();
         let replies = status.replies.saturating_sub(last.replies);
         self.send(Event::Tick(Tick {
+            plan_phase: of.map(str::to_owned),
             elapsed: status.elapsed,
             phase: "measurement",
             started: status.started,
@@ -126,13 +136,19 @@ impl Embedding {
 #[derive(Debug)]
 pub(crate) struct Ticks {
     embedding: Embedding,
+    plan_phase: Option<String>,
     begin: Option<Nanos>,
 }
 
 impl Ticks {
     /// None has passed yet.
     pub(crate) fn new(embedding: Embedding) -> Self {
-        Self { embedding, begin: None }
+        Self { embedding, plan_phase: None, begin: None }
+    }
+
+    /// The load is the phase of this name.
+    pub(crate) fn of_phase(&mut self, name: &str) {
+        self.plan_phase = Some(name.to_owned());
     }
 
     /// Looks at the current state of the load.
@@ -142,7 +158,8 @@ impl Ticks {
             return;
         }
         self.begin = begin;
-        self.embedding.send(Event::Tick(tick(plan, live)));
+        let tick = Tick { plan_phase: self.plan_phase.clone(), ..tick(plan, live) };
+        self.embedding.send(Event::Tick(tick));
     }
 
     /// Passes on a sentence.
@@ -171,5 +188,6 @@ fn tick(plan: &Plan, live: &Live) -> Tick {
         p99: now.latencies.and_then(|times| times.p99),
         max: now.latencies.map(|times| times.max),
         hosts: None,
+        plan_phase: None,
     }
 }

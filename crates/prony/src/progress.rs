@@ -109,6 +109,9 @@ impl Progress {
         if beside && matches!(self.display, Display::Live { .. }) {
             self.display = Display::Plain { next: Nanos::ZERO + PLAIN_EVERY };
         }
+        if let Display::Embedded(ticks) = &mut self.display {
+            ticks.of_phase(name);
+        }
         self.name = format!("{name}: ");
         self
     }

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use prony_core::summary::Summary;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 
+pub use super::report::Document;
 use super::{capacity, compare, llm, load, plan, report, rtt};
 use crate::cli::{Cli, Command, refusal};
 use crate::embedding::Embedding;
@@ -53,12 +53,12 @@ pub fn run(words: Vec<OsString>, embedding: Embedding) -> Result<Exit, Error> {
     }
 }
 
-/// The run of a saved JSON report.
+/// A saved JSON report, of a run or of a plan with phases.
 ///
 /// # Errors
 /// The text is not one, in a sentence.
-pub fn read_report(text: &str) -> Result<Summary, String> {
-    report::parse(text).map_err(|e| e.to_string())
+pub fn read_report(text: &str) -> Result<Document, String> {
+    report::document(text).map_err(|e| e.to_string())
 }
 
 /// The message of an error, as the command line prints it.

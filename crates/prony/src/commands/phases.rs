@@ -23,14 +23,12 @@ use super::load::{
 };
 use super::style;
 use crate::cli::exec_options::{ExecArgs, RunArgs};
-use crate::cli::output::ToArgs;
+use crate::cli::output::{OutputArgs, ToArgs};
 use crate::cli::plan;
 use crate::cli::shown::{command_line, recorded};
+use crate::embedding::{Embedding, Event};
 use crate::exec_options::{check_simulable, options};
 use crate::progress::{Progress, ProgressMode};
-
-/// Why only some formats are possible.
-const FORMATS: &str = "a plan with phases can be written as .html, .svg, .png, .json, .xml or .md";
 
 /// Runs the phases of a plan, or prints them in full.
 pub(super) fn run(mut phases: Phases, args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
@@ -57,7 +55,7 @@ pub(super) fn run(mut phases: Phases, args: &RunArgs, typed: Vec<String>) -> Res
         });
     let interrupted = stops.is_interrupted() && outcomes.iter().any(is_cut_short);
     let report = reported(&phases, outcomes, interrupted, args, typed);
-    let exit = finish(&report, outputs, &args.output.to, accepted(&args.exec, &args.until));
+    let exit = finish(&report, outputs, &args.output, accepted(&args.exec, &args.until));
     // What has been run until then comes first.
     error.map_or(exit, Err)
 }
@@ -69,12 +67,6 @@ fn is_cut_short(outcome: &Outcome) -> bool {
 
 /// Refuses options that plans with phases do not have.
 fn refuse(args: &RunArgs) -> Result<(), Error> {
-    if args.output.embedding.is_some() {
-        return Err(Error::Argument(
-            "a plan with phases does not run inside another program: run it by `prony run FILE`"
-                .into(),
-        ));
-    }
     let shard = &args.shard;
     for (option, is_given, why) in [
         ("--hosts", shard.hosts.is_some(), "phases run on one host"),
@@ -140,7 +132,7 @@ fn prepare(to: &ToArgs) -> Result<Outputs, Error> {
         let why = "phases can be printed as text, html, svg, json, junit or markdown";
         return Err(Error::Conflict("--format", "a plan with phases", why));
     }
-    to.prepare_only(&Phased::FORMATS, FORMATS)
+    to.prepare_only(&Phased::FORMATS, Phased::WRITTEN_AS)
 }
 
 /// The number of worker threads of one load.
@@ -169,7 +161,11 @@ impl<'a> Runs<'a> {
             options: options(&args.exec),
             seed: args.exec.simulate.unwrap_or_default(),
             mode: if is_silent { ProgressMode::Nothing } else { ProgressMode::Lines },
-            stops: if is_simulated { Arc::default() } else { Stops::by_signals()? },
+            stops: match &args.output.embedding {
+                Some(embedding) => Arc::clone(&embedding.stops),
+                None if is_simulated => Arc::default(),
+                None => Stops::by_signals()?,
+            },
             count: phases.list().len(),
             started: 0,
         })
@@ -181,10 +177,14 @@ impl<'a> Runs<'a> {
         if self.args.exec.simulate.is_some() {
             return self.simulated(number, group).into_iter().map(|run| Ok(Some(run))).collect();
         }
-        if self.mode != ProgressMode::Nothing {
-            for (number, phase) in (first..).zip(group) {
-                let of = self.count;
-                output::to_stderr(&format!("prony: phase {number} of {of}: {}", phase.name));
+        for (number, phase) in (first..).zip(group) {
+            let line = format!("phase {number} of {}: {}", self.count, phase.name);
+            match &self.args.output.embedding {
+                Some(embedding) => embedding.send(Event::Progress(line)),
+                None if self.mode != ProgressMode::Nothing => {
+                    output::to_stderr(&format!("prony: {line}"));
+                }
+                None => {}
             }
         }
         phases::side_by_side(group, &self.stops, &|phase, control| {
@@ -227,8 +227,9 @@ impl<'a> Runs<'a> {
             1 => self.options.clone(),
             _ => Options { threads: Some(each), ..self.options.clone() },
         };
-        let progress =
-            Progress::new(plan, self.mode, None, control).of_phase(&phase.name, beside > 1);
+        let embedding = self.args.output.embedding.as_ref();
+        let progress = Progress::new(plan, self.mode, embedding, control)
+            .of_phase(&phase.name, beside > 1);
         let goals = &self.args.until.until;
         let mut summary =
             with_progress(plan, goals, &options, progress, control, None, provenance(phase))?;
@@ -282,30 +283,39 @@ fn reported(
 fn finish(
     report: &Phased,
     outputs: Outputs,
-    to: &ToArgs,
+    output: &OutputArgs,
     accepted: Accepted,
 ) -> Result<Exit, Error> {
-    show(report, outputs, to, |e| match e {
+    let embedded = output.embedding.as_ref().map(|embedding| (embedding, accepted));
+    show(report, outputs, &output.to, embedded, |e| match e {
         Error::Stdout(why) => Error::Report { what: "the report".into(), why },
         e => e,
     })?;
-    let runs: Vec<&Summary> = report.runs().map(|(_, summary)| summary).collect();
-    Ok(if report.interrupted { Exit::Interrupted } else { Exit::of_all(&runs, accepted) })
+    Ok(Exit::of_phases(report, accepted))
 }
 
-/// Prints and writes the reports. `failed` makes the error of what cannot be written.
+/// Prints the report, or passes it on to the program that embeds prony, and writes the files.
+/// `failed` makes the error of what cannot be written.
 fn show(
     report: &Phased,
     outputs: Outputs,
     to: &ToArgs,
+    embedded: Option<(&Embedding, Accepted)>,
     failed: impl Fn(Error) -> Error,
 ) -> Result<(), Error> {
     let plain = prony_report::Style::default();
     let rendered = |format| report.render(format, &plain).unwrap_or_default();
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write_with(rendered);
-    let printed = report.render(to.stdout_format(), &style(to)).unwrap_or_default();
-    output::to_stdout(&printed).map_err(&failed)?;
+    match embedded {
+        Some((embedding, accepted)) => {
+            embedding.send(Event::Phased(Box::new(report.clone()), accepted));
+        }
+        None => {
+            let printed = report.render(to.stdout_format(), &style(to)).unwrap_or_default();
+            output::to_stdout(&printed).map_err(&failed)?;
+        }
+    }
     let annotations = if to.github { report.annotations() } else { String::new() };
     publish(to, &annotations, || rendered(Format::Markdown))?;
     written.map_err(failed)
@@ -323,7 +333,7 @@ pub(super) fn show_again(
         }
     }
     let outputs = prepare(to)?;
-    show(&report, outputs, to, |e| match e {
+    show(&report, outputs, to, None, |e| match e {
         Error::Report { what, why } => Error::Written { what, why },
         e => e,
     })?;

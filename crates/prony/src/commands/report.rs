@@ -74,19 +74,23 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
 }
 
 /// What a saved result is.
-enum Document {
+#[derive(Debug)]
+pub enum Document {
+    /// The report of a run.
     Run(Box<Summary>),
+    /// That of a plan with phases.
     Phases(Box<Phased>),
 }
 
 fn open(path: &Path) -> Result<Document, Error> {
-    let text = text_of(path)?;
-    match parse(&text) {
-        Err(json::ReadError::Phases) => {
-            let report = parse_phases(&text).map_err(|e| unread(path, &e))?;
-            Ok(Document::Phases(Box::new(report)))
-        }
-        run => run.map(|run| Document::Run(Box::new(run))).map_err(|e| unread(path, &e)),
+    document(&text_of(path)?).map_err(|e| unread(path, &e))
+}
+
+/// Reads a saved result.
+pub(super) fn document(text: &str) -> Result<Document, json::ReadError> {
+    match parse(text) {
+        Err(json::ReadError::Phases) => Ok(Document::Phases(Box::new(parse_phases(text)?))),
+        run => run.map(|run| Document::Run(Box::new(run))),
     }
 }
 

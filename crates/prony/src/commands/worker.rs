@@ -93,7 +93,7 @@ pub(super) fn on_hosts(
     let mut last = Status::default();
     let mut watch = |status: &Status| {
         if let Some(embedding) = &output.embedding {
-            embedding.show_status(status, &last);
+            embedding.show_status(status, &last, None);
         } else if !silent && !is_watched {
             output::to_stderr(&format!("prony: {}", line(status, &last)));
         }
