@@ -189,6 +189,7 @@ fn measure(plan: &Plan, hosts: u32, recorded: &Recorded, blocks: bool) {
         notes: Vec::new(),
         blocks: (blocks, false),
         adjustable_rate: false,
+        beside: None,
     };
     let ready = VecDeque::new();
     let (start, tick, is_over, cpu_at, own) = Default::default();

@@ -128,9 +128,7 @@ impl Carrier {
                 }
                 Ok(Came::Relay(_)) => {}
                 Err(RecvTimeoutError::Timeout) if self.control.stop_request().is_none() => {}
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(refused("interrupted before the start; nothing was sent"));
-                }
+                Err(RecvTimeoutError::Timeout) => return Err(Error::Stopped),
                 Err(RecvTimeoutError::Disconnected) => return Err(refused("it has ended")),
             }
         }

@@ -2,6 +2,7 @@
 
 mod show;
 mod source;
+mod start;
 mod whole;
 
 use std::mem;
@@ -22,6 +23,7 @@ use crate::clocks::{Samples, translated};
 use crate::engine::{Engine, Event};
 use crate::lost::Reported;
 use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
+use crate::together::{Beside, Start};
 use crate::view::{HostView, Shown};
 
 use source::Source;
@@ -68,6 +70,8 @@ pub struct Job {
     pub blocks: (bool, bool),
     /// Whether the rate may be changed during the run.
     pub adjustable_rate: bool,
+    /// The runs with which it starts, if it does not run alone.
+    pub beside: Option<Beside>,
 }
 
 /// Shows a run, and each of its hosts.
@@ -128,8 +132,21 @@ impl Worker {
 /// Run the plan on the engine's workers and merge their reports.
 ///
 /// # Errors
-/// Nothing was started: a worker refused, or did not answer.
+/// Nothing was started: a worker refused, or did not answer, or the user stopped the run before.
 pub fn run<'a>(
+    job: &'a Job,
+    engine: &'a mut dyn Engine,
+    control: &'a Control,
+    watchers: Watchers<'a>,
+) -> Result<Summary, Error> {
+    run_alone(job, engine, control, watchers).map_err(|why| match &job.beside {
+        Some(beside) => beside.failed(why),
+        None => why,
+    })
+}
+
+/// The same, for itself.
+fn run_alone<'a>(
     job: &'a Job,
     engine: &'a mut dyn Engine,
     control: &'a Control,
@@ -178,12 +195,6 @@ struct Driver<'a> {
     rate_changes: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Start {
-    unix_ns: u64,
-    at: Instant,
-}
-
 impl Driver<'_> {
     fn run(&mut self) -> Result<Summary, Error> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -207,6 +218,7 @@ impl Driver<'_> {
         self.wait("did not accept the plan in time", |worker| worker.ready)?;
         self.ping(PATIENCE, false)?;
         self.agree()?;
+        self.await_start()?;
         self.follow();
         // How far the clocks have moved.
         let _ = self.ping(LAST_PINGS, true);
@@ -225,7 +237,7 @@ impl Driver<'_> {
     /// An interruption before the start ends everything.
     fn stopped(&self) -> Result<(), Error> {
         if self.start.is_none() && self.control.stop_request().is_some() {
-            return Err(Error::Machine("interrupted before the start; nothing was sent".into()));
+            return Err(Error::Stopped);
         }
         Ok(())
     }
@@ -335,8 +347,10 @@ impl Driver<'_> {
             .map(|worker| worker.slowest.max(Duration::from_nanos(worker.clock.slowest().0)));
         let slowest = slowest.max().unwrap_or_default();
         let lead = LEAD_MIN.max(slowest.min(PATIENCE) * LEAD_ANSWERS);
-        let at = Instant::now() + lead;
-        let unix_ns = clock::realtime() + lead.as_nanos() as u64;
+        let first = self.first_start(lead)?;
+        let start = first.delayed(self.delay());
+        let Start { unix_ns, at } = start;
+        let lead = at.saturating_duration_since(Instant::now());
         self.engine.follow(lead, self.job.plan.warmup);
         let offsets: Vec<i64> = self
             .workers
@@ -349,7 +363,7 @@ impl Driver<'_> {
         })?;
         while !self.workers.iter().all(|worker| worker.armed) {
             self.stopped()?;
-            if Instant::now() >= at {
+            if Instant::now() >= first.at {
                 let late = self.workers.iter().position(|worker| !worker.armed).unwrap_or(0);
                 return Err(self.refused(late, "did not acknowledge the start in time"));
             }
@@ -357,7 +371,8 @@ impl Driver<'_> {
                 self.prepare(event)?;
             }
         }
-        self.start = Some(Start { unix_ns, at });
+        self.all_are_armed(first)?;
+        self.start = Some(start);
         Ok(())
     }
 

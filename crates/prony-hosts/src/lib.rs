@@ -15,6 +15,7 @@ pub mod local;
 mod lost;
 pub mod protocol;
 pub mod relay;
+pub mod together;
 pub mod tree;
 pub mod view;
 pub mod worker;

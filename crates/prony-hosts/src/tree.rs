@@ -51,7 +51,7 @@ impl Tree {
         let mut missing = self.groups();
         while missing > 0 {
             if self.control.stop_request().is_some() {
-                return Err(refused("interrupted before the start"));
+                return Err(Error::Stopped);
             }
             if Instant::now() >= end {
                 return Err(refused(&format!("no workers within {} s", OPEN.as_secs())));

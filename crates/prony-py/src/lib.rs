@@ -66,7 +66,7 @@ fn refused(error: &Error) -> PyErr {
 /// Which of the package's exceptions an error is.
 fn kind(error: &Error) -> &'static str {
     match error {
-        Error::Setup(_) | Error::Machine(_) | Error::Certificate { .. } => "setup",
+        Error::Setup(_) | Error::Machine(_) | Error::Stopped | Error::Certificate { .. } => "setup",
         Error::Report { .. }
         | Error::Stdout(_)
         | Error::Written { .. }

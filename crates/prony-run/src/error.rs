@@ -16,6 +16,9 @@ pub enum Error {
     /// An error of a front end, with its complete message.
     #[error("{0}")]
     Argument(String),
+    /// The user stopped a run before its start.
+    #[error("interrupted before the start; nothing was sent")]
+    Stopped,
     /// An invalid URL.
     #[error("{0}")]
     Url(ParseError),

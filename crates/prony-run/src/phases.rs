@@ -137,11 +137,12 @@ pub fn check_group(group: &[Phase], threads: usize) -> Result<(), Error> {
 
 /// Runs the groups of phases one after the other by `run`, which returns one result for each phase
 /// of its group, `None` for a phase that did not start. Ends early if the user stops the plan
-/// (`is_stopped`), if a threshold has ended a phase, or after an error, which is returned with what
-/// has been run until then.
+/// (`is_stopped`), if a threshold has ended a phase or the run of one `ends` the plan (with the
+/// reason), or after an error, which is returned with what has been run until then.
 pub fn run(
     phases: &Phases,
     is_stopped: &dyn Fn() -> bool,
+    ends: &dyn Fn(&Phase, &Summary) -> Option<String>,
     run: &mut dyn FnMut(usize, &[Phase]) -> Results,
 ) -> (Vec<Outcome>, Option<Error>) {
     const STOPPED: &str = "the user stopped the plan before";
@@ -161,12 +162,15 @@ pub fn run(
                         let name = &phase.name;
                         why = Some(format!("phase '{name}' has missed '{threshold}'"));
                     }
+                    why = ends(phase, &summary).or(why);
                     Outcome::Ran(Box::new(summary))
                 }
                 Ok(None) => Outcome::NotStarted(STOPPED.to_owned()),
                 Err(e) => {
                     why = Some(format!("phase '{}' could not run", phase.name));
-                    let outcome = Outcome::NotStarted(e.to_string());
+                    let (sentence, own) = (e.to_string(), format!("phase '{}': ", phase.name));
+                    let sentence = sentence.strip_prefix(&own).unwrap_or(&sentence);
+                    let outcome = Outcome::NotStarted(sentence.to_owned());
                     error.get_or_insert(e);
                     outcome
                 }
@@ -178,20 +182,28 @@ pub fn run(
 
 /// Runs a group of phases on the network, each in a thread of its own, by `one`.
 pub fn side_by_side(group: &[Phase], stops: &Stops, one: RunOne<'_>) -> Results {
+    each(group.iter().zip(offsets(group)), stops, &|(phase, offset), control| {
+        if stops.wait(offset) { one(phase, &control).map(Some) } else { Ok(None) }
+    })
+}
+
+/// Runs several loads by `one`, each in a thread of its own and with a control of its own, which
+/// `stops` stops.
+pub fn each<T: Send>(
+    loads: impl Iterator<Item = T>,
+    stops: &Stops,
+    one: &(dyn Fn(T, Arc<Control>) -> Result<Option<Summary>, Error> + Sync),
+) -> Results {
     stops.forget();
-    let start = |(phase, offset): (&Phase, Span)| {
-        if !stops.wait(offset) {
-            return Ok(None);
-        }
-        one(phase, &stops.control()).map(Some)
-    };
-    let phases: Vec<(&Phase, Span)> = group.iter().zip(offsets(group)).collect();
-    if let [alone] = phases[..] {
-        return vec![start(alone)];
+    let start = |load: T| one(load, stops.control());
+    let mut loads: Vec<T> = loads.collect();
+    if loads.len() == 1 {
+        return loads.pop().map(start).into_iter().collect();
     }
+    let start = &start;
     thread::scope(|scope| {
         let threads: Vec<_> =
-            phases.into_iter().map(|phase| scope.spawn(move || start(phase))).collect();
+            loads.into_iter().map(|load| scope.spawn(move || start(load))).collect();
         let ended = threads.into_iter().map(|thread| {
             let died = || Err(Error::Machine("a phase panicked, which is a bug in prony".into()));
             thread.join().unwrap_or_else(|_| died())
@@ -261,7 +273,7 @@ impl Stops {
     }
 
     /// Waits for this long. Returns whether the plan is not stopped.
-    fn wait(&self, delay: Span) -> bool {
+    pub fn wait(&self, delay: Span) -> bool {
         let start = Instant::now();
         let delay = std::time::Duration::from_nanos(delay.0);
         let mut state = self.state();

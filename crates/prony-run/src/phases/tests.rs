@@ -32,7 +32,7 @@ fn outcomes(outcomes: &[Outcome]) -> Vec<String> {
 #[test]
 fn groups_run_in_the_order_of_the_plan() {
     let (all, mut order) = (plan(), Vec::new());
-    let (ended, error) = run(&all, &|| false, &mut |number, group| {
+    let (ended, error) = run(&all, &|| false, &|_, _| None, &mut |number, group| {
         order.push((number, group.iter().map(|p| p.name.clone()).collect::<String>()));
         group.iter().map(|phase| Ok(Some(one(phase)))).collect()
     });
@@ -45,14 +45,14 @@ fn groups_run_in_the_order_of_the_plan() {
 fn later_phases_do_not_start_after_a_stop_an_abort_or_an_error() {
     let all = plan();
     let ran = std::cell::Cell::new(0);
-    let (ended, _) = run(&all, &|| ran.get() > 0, &mut |_, group| {
+    let (ended, _) = run(&all, &|| ran.get() > 0, &|_, _| None, &mut |_, group| {
         ran.set(ran.get() + 1);
         group.iter().map(|phase| Ok(Some(one(phase)))).collect()
     });
     let stopped = "the user stopped the plan before";
     assert_eq!(outcomes(&ended), ["ran", stopped, stopped, stopped]);
 
-    let (ended, _) = run(&all, &|| false, &mut |_, group| {
+    let (ended, _) = run(&all, &|| false, &|_, _| None, &mut |_, group| {
         let abort = |phase: &Phase| {
             let mut summary = one(phase);
             summary.run.ended_by =
@@ -65,7 +65,7 @@ fn later_phases_do_not_start_after_a_stop_an_abort_or_an_error() {
     assert_eq!(aborted[..3], ["ran"; 3], "those beside it end by themselves");
     assert!(aborted[3].starts_with("phase 'b' has missed 'p99 < 1ms"), "{aborted:?}");
 
-    let (ended, error) = run(&all, &|| false, &mut |_, group| {
+    let (ended, error) = run(&all, &|| false, &|_, _| None, &mut |_, group| {
         let fails = |phase: &Phase| match phase.name.as_str() {
             "c" => Err(Error::Machine("no room".into())),
             _ => Ok(Some(one(phase))),

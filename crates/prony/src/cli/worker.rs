@@ -2,9 +2,12 @@
 //! standard input.
 
 use std::net::IpAddr;
+use std::num::NonZero;
+use std::thread;
 
 use clap::{Args, ValueEnum};
 use prony_io::Precision;
+use prony_run::phases::threads_of_each;
 
 use super::exec_options::{Driver, ExecArgs};
 use super::values;
@@ -39,6 +42,9 @@ pub struct WorkerArgs {
     /// By how many nanoseconds the wall clock is taken to be wrong, for tests
     #[arg(long, value_name = "NS", hide = true, default_value = "0")]
     pub clock_offset: i64,
+    /// How many workers share the cores of this host: phases that run side by side
+    #[arg(long, value_name = "N", hide = true, default_value = "1")]
+    pub beside: usize,
     /// Be the aggregator of workers that it starts, or whose lines its driver carries
     #[arg(long, value_name = "HOW", hide = true, exclusive = true)]
     pub aggregator: Option<Aggregator>,
@@ -61,8 +67,13 @@ pub(crate) fn aggregator(how: &str) -> Vec<String> {
 impl WorkerArgs {
     /// The same as the options of a load.
     pub(crate) fn exec(&self) -> ExecArgs {
+        // Without a number of threads and without others, the default is that of a load.
+        let shared = (self.beside > 1).then(|| {
+            let cores = thread::available_parallelism().map_or(1, NonZero::get);
+            threads_of_each(cores, self.beside) as u32
+        });
         ExecArgs {
-            threads: self.threads,
+            threads: self.threads.or(shared),
             pin: self.pin,
             driver: self.driver,
             precision: self.precision,
@@ -75,8 +86,9 @@ impl WorkerArgs {
     }
 }
 
-/// The words with which a worker is started, for a load with these options.
-pub(crate) fn words(exec: &ExecArgs, threads: Option<u32>) -> Vec<String> {
+/// The words with which a worker is started, for a load with these options, with this number of
+/// threads, and as many as `beside` on its host.
+pub(crate) fn words(exec: &ExecArgs, threads: Option<u32>, beside: usize) -> Vec<String> {
     let driver = match exec.driver {
         Driver::Auto => "auto",
         Driver::Uring => "uring",
@@ -92,6 +104,9 @@ pub(crate) fn words(exec: &ExecArgs, threads: Option<u32>) -> Vec<String> {
         ["worker", "--driver", driver, "--precision"].map(Into::into).into();
     words.push(precision);
     words.extend(threads.into_iter().flat_map(|n| ["--threads".to_owned(), n.to_string()]));
+    if beside > 1 && threads.is_none() {
+        words.extend(["--beside".to_owned(), beside.to_string()]);
+    }
     let flags = [
         (exec.pin, "--pin"),
         (exec.timestamps, "--timestamps"),
@@ -123,13 +138,20 @@ mod tests {
             ipv4: true,
             ..ExecArgs::default()
         };
-        let typed = ["prony".to_owned()].into_iter().chain(words(&exec, Some(3))).map(Into::into);
-        let Some(Command::Worker(args)) = Cli::read(typed).expect("options").command else {
-            panic!("a worker")
+        let parsed = |words: Vec<String>| {
+            let typed = ["prony".to_owned()].into_iter().chain(words).map(Into::into);
+            let Some(Command::Worker(args)) = Cli::read(typed).expect("options").command else {
+                panic!("a worker")
+            };
+            args.exec()
         };
-        let again = args.exec();
+        let again = parsed(words(&exec, Some(3), 1));
         assert_eq!((again.threads, again.pin, again.driver), (Some(3), true, Driver::Epoll));
         assert_eq!((again.precision, &again.source), (exec.precision, &exec.source));
         assert_eq!((again.timestamps, again.ipv4, again.ipv6), (true, true, false));
+        assert_eq!(parsed(words(&exec, Some(3), 2)).threads, Some(3));
+        assert_eq!(parsed(words(&exec, None, 1)).threads, None);
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        assert_eq!(parsed(words(&exec, None, cores)).threads, (cores > 1).then_some(1));
     }
 }

@@ -3,15 +3,18 @@
 use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-use prony_core::plan::Plan;
+use prony_core::plan::{Plan, Shard};
 use prony_core::summary::{CommandLine, Summary};
 use prony_core::units::Span;
+use prony_hosts::together::Beside;
 use prony_io::{Control, Options};
 use prony_report::phased::{self, Outcome, Phased};
 use prony_report::{Format, units};
 use prony_run::error::Error;
 use prony_run::exit::{Accepted, Exit};
+use prony_run::merge;
 use prony_run::output::{self, Outputs};
 use prony_run::phases::{self, Phase, Phases, Results, Stops, offsets, threads_of_each};
 use prony_run::plan_file;
@@ -22,9 +25,11 @@ use super::load::{
     accepted, cited, print_plan, server_of, simulated, with_progress, with_stand_ins,
 };
 use super::style;
+use super::worker::{OfPhase, OnHosts, check_engine};
 use crate::cli::exec_options::{ExecArgs, RunArgs};
 use crate::cli::output::{OutputArgs, ToArgs};
 use crate::cli::plan;
+use crate::cli::shard::{OnLoss, ShardArgs};
 use crate::cli::shown::{command_line, recorded};
 use crate::embedding::{Embedding, Event};
 use crate::exec_options::{check_simulable, options};
@@ -49,8 +54,9 @@ pub(super) fn run(mut phases: Phases, args: &RunArgs, typed: Vec<String>) -> Res
     let outputs = prepare(&args.output.to)?;
     let mut ran = Runs::new(&phases, args)?;
     let stops = &Arc::clone(&ran.stops);
+    let ends = |phase: &Phase, summary: &Summary| lost_worker(phase, summary, &args.shard);
     let (outcomes, error) =
-        phases::run(&phases, &|| stops.is_interrupted(), &mut |number, group| {
+        phases::run(&phases, &|| stops.is_interrupted(), &ends, &mut |number, group| {
             ran.group(number, group)
         });
     let interrupted = stops.is_interrupted() && outcomes.iter().any(is_cut_short);
@@ -58,6 +64,13 @@ pub(super) fn run(mut phases: Phases, args: &RunArgs, typed: Vec<String>) -> Res
     let exit = finish(&report, outputs, &args.output, accepted(&args.exec, &args.until));
     // What has been run until then comes first.
     error.map_or(exit, Err)
+}
+
+/// Why a phase that lost a worker ends the plan, if the user wants that.
+fn lost_worker(phase: &Phase, summary: &Summary, shard: &ShardArgs) -> Option<String> {
+    let mut hosts = summary.run.hosts.iter().flat_map(|hosts| &hosts.hosts);
+    let has_lost = shard.on_loss == OnLoss::Stop && hosts.any(|host| host.lost.is_some());
+    has_lost.then(|| format!("phase '{}' has lost a worker", phase.name))
 }
 
 /// Whether a phase was not started or not run to its end: a signal may also come too late.
@@ -69,8 +82,11 @@ fn is_cut_short(outcome: &Outcome) -> bool {
 fn refuse(args: &RunArgs) -> Result<(), Error> {
     let shard = &args.shard;
     for (option, is_given, why) in [
-        ("--hosts", shard.hosts.is_some(), "phases run on one host"),
-        ("--shard", shard.shard.is_some(), "phases run on one host"),
+        (
+            "--shard",
+            shard.shard.is_some(),
+            "one driver starts each phase on all hosts; use --hosts",
+        ),
         ("--start-at", shard.start_at.is_some(), "phases start one after the other"),
         ("--raw", args.raw.raw.is_some(), "its lines would be those of several loads"),
         ("--tui", args.output.tui, "the live view shows one load"),
@@ -106,7 +122,14 @@ fn check(phases: &mut Phases, args: &RunArgs) -> Result<(), Error> {
             return Err(Error::Conflict("--simulate", "phases side by side with `abort`", why));
         }
     }
-    if own.simulate.is_none() {
+    if let Some(of) = args.shard.hosts {
+        // The workers check what only their hosts can know.
+        check_engine(&args.shard)?;
+        for phase in phases.list() {
+            let share = merge::share(&phase.planned.plan, Shard { index: 0, of });
+            share.map_err(|e| of_phase(&phase.name, e))?;
+        }
+    } else if own.simulate.is_none() {
         let options = options(own);
         for group in phases.groups() {
             for phase in group {
@@ -123,6 +146,8 @@ fn check(phases: &mut Phases, args: &RunArgs) -> Result<(), Error> {
 fn of_phase(name: &str, error: Error) -> Error {
     match error {
         Error::Argument(why) => Error::Argument(format!("phase '{name}': {why}")),
+        Error::Machine(why) => Error::Machine(format!("phase '{name}': {why}")),
+        Error::Value { .. } => Error::Argument(format!("phase '{name}': {error}")),
         error => error,
     }
 }
@@ -187,9 +212,44 @@ impl<'a> Runs<'a> {
                 None => {}
             }
         }
-        phases::side_by_side(group, &self.stops, &|phase, control| {
-            self.on_the_network(phase, group.len(), control)
-        })
+        match self.args.shard.hosts {
+            Some(_) => self.on_hosts(group),
+            None => phases::side_by_side(group, &self.stops, &|phase, control| {
+                self.on_the_network(phase, group.len(), control)
+            }),
+        }
+    }
+
+    /// Runs each phase of a group on workers of its own. Those side by side start together: none
+    /// without the others, and each with its delay by the clocks of the driver.
+    fn on_hosts(&self, group: &[Phase]) -> Results {
+        let RunArgs { shard, exec, output, until, .. } = self.args;
+        let offsets = offsets(group);
+        let first = offsets.first().copied().unwrap_or_default();
+        if !self.stops.wait(first) {
+            return group.iter().map(|_| Ok(None)).collect();
+        }
+        let delays = offsets.iter().map(|&offset| Duration::from_nanos((offset - first).0));
+        let runs: Vec<(&str, Duration)> =
+            group.iter().map(|phase| phase.name.as_str()).zip(delays).collect();
+        let beside = match &runs[..] {
+            [_] => vec![None],
+            _ => Beside::all(runs.into_iter()).into_iter().map(Some).collect(),
+        };
+        let one = |(load, beside): (&Phase, Option<Beside>), control: Arc<Control>| {
+            let is_alone = beside.is_none();
+            let phase = Some(OfPhase { name: &load.name, of: group.len(), beside });
+            let (goals, mode) = (&until.until[..], self.mode);
+            let run = OnHosts { goals, shard, exec, output, mode, control, phase };
+            match run.run(&load.planned.plan, provenance(load)) {
+                Ok(summary) => Ok(Some(of_hosts(load, group.len(), summary))),
+                Err(Error::Stopped) => Ok(None),
+                // Of those side by side, the error has the name.
+                Err(e) if is_alone => Err(of_phase(&load.name, e)),
+                Err(e) => Err(e),
+            }
+        };
+        phases::each(group.iter().zip(beside), &self.stops, &one)
     }
 
     fn simulated(&self, number: usize, group: &[Phase]) -> Vec<Summary> {
@@ -228,8 +288,8 @@ impl<'a> Runs<'a> {
             _ => Options { threads: Some(each), ..self.options.clone() },
         };
         let embedding = self.args.output.embedding.as_ref();
-        let progress = Progress::new(plan, self.mode, embedding, control)
-            .of_phase(&phase.name, beside > 1);
+        let progress =
+            Progress::new(plan, self.mode, embedding, control).of_phase(&phase.name, beside > 1);
         let goals = &self.args.until.until;
         let mut summary =
             with_progress(plan, goals, &options, progress, control, None, provenance(phase))?;
@@ -243,6 +303,17 @@ impl<'a> Runs<'a> {
         run::explain_cap(&mut summary, phase.planned.cap.as_deref());
         Ok(cited(summary))
     }
+}
+
+/// Completes the report of a phase that ran on several workers.
+fn of_hosts(phase: &Phase, beside: usize, mut summary: Summary) -> Summary {
+    if beside > 1 {
+        let others = units::counted(beside as u64 - 1, "other", "others");
+        let note = format!("This phase ran side by side with {others}, on workers of its own.");
+        summary.run.notes.push(note);
+    }
+    run::explain_cap(&mut summary, phase.planned.cap.as_deref());
+    cited(summary)
 }
 
 /// The origin of a phase. The command line is added after the run.

@@ -7,7 +7,7 @@ use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::files::read_text;
 use prony_run::output;
-use prony_run::plan_file;
+use prony_run::plan_file::{self, PlanFile};
 
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::ray_job::RayJobArgs;
@@ -18,8 +18,13 @@ pub(super) fn ray_job(args: &RayJobArgs) -> Result<Exit, Error> {
     let text = read_text("plan", &args.plan)?;
     let around: Environment = environment(&ExecArgs::default(), false).of_share();
     let name = args.plan.display().to_string();
-    let planned = plan_file::parse(&name, &text, None, &around).map_err(Error::PlanFile)?;
-    if let Some((variable, _)) = planned.plan.data.environment.first() {
+    let file = plan_file::parse_all(&name, &text, None, &around).map_err(Error::PlanFile)?;
+    let plan = match &file {
+        PlanFile::Load(planned) => Some(&planned.plan),
+        // All phases have the same requests.
+        PlanFile::Phases(all) => all.list().first().map(|phase| &phase.planned.plan),
+    };
+    if let Some((variable, _)) = plan.and_then(|plan| plan.data.environment.first()) {
         return Err(Error::Argument(format!(
             "{name}: the plan reads the environment variable {variable}, which the job does not \
              have; write its value into the plan"

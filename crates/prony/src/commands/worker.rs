@@ -17,6 +17,7 @@ use prony_hosts::driver::{self, Job, Status, Watchers};
 use prony_hosts::engine::Engine;
 use prony_hosts::local::Local;
 use prony_hosts::relay::Hosts;
+use prony_hosts::together::Beside;
 use prony_hosts::tree::Tree;
 use prony_hosts::view::HostView;
 use prony_hosts::worker::{self, Settings};
@@ -27,6 +28,7 @@ use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::goals::GoalWatch;
 use prony_run::output;
+use prony_run::phases::threads_of_each;
 use prony_run::run::{self, Provenance};
 
 use super::load::control;
@@ -64,6 +66,27 @@ fn aggregator(how: Aggregator) -> Result<Exit, Error> {
     Ok(Exit::Done)
 }
 
+/// What a run on several workers is, besides its plan.
+pub(super) struct OnHosts<'a> {
+    pub(super) goals: &'a [Goal],
+    pub(super) shard: &'a ShardArgs,
+    pub(super) exec: &'a ExecArgs,
+    pub(super) output: &'a OutputArgs,
+    pub(super) mode: ProgressMode,
+    pub(super) control: Arc<Control>,
+    /// The phase that it is, if it is one.
+    pub(super) phase: Option<OfPhase<'a>>,
+}
+
+/// A phase on several workers.
+pub(super) struct OfPhase<'a> {
+    pub(super) name: &'a str,
+    /// The number of phases that run side by side, with this one.
+    pub(super) of: usize,
+    /// With which it starts, if that is more than one.
+    pub(super) beside: Option<Beside>,
+}
+
 /// Run the plan on this number of workers, as one run.
 pub(super) fn on_hosts(
     plan: &Plan,
@@ -73,67 +96,81 @@ pub(super) fn on_hosts(
     output: &OutputArgs,
     provenance: Provenance,
 ) -> Result<Summary, Error> {
-    let mode = progress::mode(output)?;
-    let control = control(output)?;
-    let hosts = shard.hosts.unwrap_or(1);
-    let is_watched = matches!(mode, ProgressMode::Screen(_));
-    let mut screen = is_watched.then(|| Progress::new(plan, mode, None, &control));
-    // Sentences must not be written over the screen.
-    let later = RefCell::new(Vec::new());
-    let mut watcher = GoalWatch::new(goals, plan, &control);
-    let mut aborter = Aborter::new(plan, &control);
-    let mut engine = engine(hosts, shard, exec, output, &control)?;
-    let blocks = (watcher.is_some() || aborter.is_some(), run::needs_service(goals, plan));
-    let job = job(plan, shard, provenance, blocks, is_watched);
-    let silent = output.quiet || output.no_progress;
-    let mut say = |sentence: &str| match is_watched {
-        true => later.borrow_mut().push(sentence.to_owned()),
-        false => say(output, sentence),
-    };
-    let mut last = Status::default();
-    let mut watch = |status: &Status| {
-        if let Some(embedding) = &output.embedding {
-            embedding.show_status(status, &last, None);
-        } else if !silent && !is_watched {
-            output::to_stderr(&format!("prony: {}", line(status, &last)));
+    let (mode, control) = (progress::mode(output)?, control(output)?);
+    OnHosts { goals, shard, exec, output, mode, control, phase: None }.run(plan, provenance)
+}
+
+impl OnHosts<'_> {
+    /// Runs the plan.
+    ///
+    /// # Errors
+    /// Nothing was started: a worker refused or did not answer, or the user stopped the run before.
+    pub(super) fn run(self, plan: &Plan, provenance: Provenance) -> Result<Summary, Error> {
+        let Self { goals, shard, exec, output, mode, control, phase } = self;
+        let is_watched = matches!(mode, ProgressMode::Screen(_));
+        let mut screen = is_watched.then(|| Progress::new(plan, mode, None, &control));
+        // Sentences must not be written over the screen.
+        let later = RefCell::new(Vec::new());
+        let mut watcher = GoalWatch::new(goals, plan, &control);
+        let mut aborter = Aborter::new(plan, &control);
+        let name = phase.as_ref().map(|phase| phase.name);
+        let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
+        let beside = phase.as_ref().map_or(1, |phase| phase.of);
+        let mut engine = engine(shard, exec, output, &control, beside)?;
+        let blocks = (watcher.is_some() || aborter.is_some(), run::needs_service(goals, plan));
+        let job = Job {
+            beside: phase.as_ref().and_then(|phase| phase.beside.clone()),
+            ..job(plan, shard, provenance, blocks, is_watched)
+        };
+        let mut say = |sentence: &str| match is_watched {
+            true => later.borrow_mut().push(sentence.to_owned()),
+            false => say(output, &format!("{prefix}{sentence}")),
+        };
+        let mut last = Status::default();
+        let mut watch = |status: &Status| {
+            if let Some(embedding) = &output.embedding {
+                embedding.show_status(status, &last, name);
+            } else if mode == ProgressMode::Lines {
+                output::to_stderr(&format!("prony: {prefix}{}", line(status, &last)));
+            }
+            last = status.clone();
+        };
+        let mut look = |live: &Live| {
+            if let Some(watcher) = &mut watcher {
+                watcher.look(live);
+            }
+            if let Some(aborter) = &mut aborter {
+                aborter.look(live);
+            }
+        };
+        let mut show = |live: &Live, hosts: &[HostView]| {
+            if let Some(screen) = &mut screen {
+                screen.show_hosts(live, hosts);
+            }
+        };
+        let watchers = Watchers {
+            say: &mut say,
+            status: &mut watch,
+            live: &mut look,
+            view: if is_watched { Some(&mut show) } else { None },
+        };
+        let result = driver::run(&job, engine.as_mut(), &control, watchers);
+        if let Some(screen) = screen {
+            screen.finish();
         }
-        last = status.clone();
-    };
-    let mut look = |live: &Live| {
-        if let Some(watcher) = &mut watcher {
-            watcher.look(live);
+        for sentence in later.into_inner() {
+            self::say(output, &sentence);
         }
-        if let Some(aborter) = &mut aborter {
-            aborter.look(live);
+        let mut summary = result?;
+        summary.run.notes.extend(run::steered(&summary, &control));
+        if let Some(watcher) = watcher {
+            watcher.note(&mut summary);
         }
-    };
-    let mut show = |live: &Live, hosts: &[HostView]| {
-        if let Some(screen) = &mut screen {
-            screen.show_hosts(live, hosts);
+        if let Some(aborter) = aborter {
+            aborter.note(&mut summary);
         }
-    };
-    let watchers = Watchers {
-        say: &mut say,
-        status: &mut watch,
-        live: &mut look,
-        view: if is_watched { Some(&mut show) } else { None },
-    };
-    let result = driver::run(&job, engine.as_mut(), &control, watchers);
-    if let Some(screen) = screen {
-        screen.finish();
+        Ok(summary)
     }
-    for sentence in later.into_inner() {
-        self::say(output, &sentence);
-    }
-    let mut summary = result?;
-    summary.run.notes.extend(run::steered(&summary, &control));
-    if let Some(watcher) = watcher {
-        watcher.note(&mut summary);
-    }
-    if let Some(aborter) = aborter {
-        aborter.note(&mut summary);
-    }
-    Ok(summary)
 }
 
 /// The run on the workers.
@@ -155,6 +192,7 @@ fn job(
         notes: provenance.notes,
         blocks,
         adjustable_rate,
+        beside: None,
     }
 }
 
@@ -170,7 +208,7 @@ pub(super) fn once_on_hosts(
     control: &Arc<Control>,
 ) -> Result<Summary, Error> {
     let hosts = load.shard.hosts.unwrap_or(1);
-    let mut engine = engine(hosts, &load.shard, &load.exec, &load.output, control)?;
+    let mut engine = engine(&load.shard, &load.exec, &load.output, control, 1)?;
     let job = Job {
         plan: plan.clone(),
         hosts,
@@ -179,6 +217,7 @@ pub(super) fn once_on_hosts(
         notes: Vec::new(),
         blocks: (false, keep_service),
         adjustable_rate: false,
+        beside: None,
     };
     let mut say = |sentence: &str| say(&load.output, sentence);
     let watchers = Watchers { say: &mut say, status: &mut |_| {}, live: &mut |_| {}, view: None };
@@ -194,26 +233,44 @@ pub(super) fn say(output: &OutputArgs, sentence: &str) {
     }
 }
 
-/// What starts the workers.
+/// What starts the workers. As many as `beside` share the cores of each host.
 fn engine(
-    hosts: u32,
     shard: &ShardArgs,
     exec: &ExecArgs,
     output: &OutputArgs,
     control: &Arc<Control>,
+    beside: usize,
 ) -> Result<Box<dyn Engine>, Error> {
+    let hosts = shard.hosts.unwrap_or(1);
+    let of_each = |threads: u32| threads_of_each(threads as usize, beside) as u32;
     if shard.engine == EngineName::Ray {
         let mut command = Command::new(python(output));
         command.args(["-m", "prony.ray"]);
         command.args(shard.cluster.iter().flat_map(|address| ["--cluster", address]));
         command.args(shard.insecure_cluster.then_some("--insecure-cluster"));
-        let words = words(exec, exec.threads);
+        let words = words(exec, exec.threads.map(of_each), beside);
         let carrier = |words| Carrier::new("ray", command, words, Arc::clone(control));
         let Some(group) = shard.group() else { return Ok(Box::new(carrier(words))) };
         let hosts = Hosts { all: hosts as usize, group };
         let aggregators = carrier(cli::worker::aggregator("carried"));
         let aggregators = Box::new(aggregators.of_aggregators(hosts));
         return Ok(Box::new(Tree::new(aggregators, group, words, Arc::clone(control))));
+    }
+    check_engine(shard)?;
+    let threads = exec.threads.unwrap_or_else(|| {
+        let cores = thread::available_parallelism().map_or(1, usize::from) as u32;
+        (cores / hosts).max(1)
+    });
+    let (program, words) = (program(output)?, words(exec, Some(of_each(threads)), 1));
+    let Some(group) = shard.group() else { return Ok(Box::new(Local::new(program, words))) };
+    let aggregators = Box::new(Local::new(program, cli::worker::aggregator("local")));
+    Ok(Box::new(Tree::new(aggregators, group, words, Arc::clone(control))))
+}
+
+/// Refuses options of a cluster without one.
+pub(super) fn check_engine(shard: &ShardArgs) -> Result<(), Error> {
+    if shard.engine == EngineName::Ray {
+        return Ok(());
     }
     for (given, option) in
         [(shard.cluster.is_some(), "--cluster"), (shard.insecure_cluster, "--insecure-cluster")]
@@ -222,14 +279,7 @@ fn engine(
             return Err(Error::Needs(option, "--engine ray", "the engine local has no cluster"));
         }
     }
-    let threads = exec.threads.unwrap_or_else(|| {
-        let cores = thread::available_parallelism().map_or(1, usize::from) as u32;
-        (cores / hosts).max(1)
-    });
-    let (program, words) = (program(output)?, words(exec, Some(threads)));
-    let Some(group) = shard.group() else { return Ok(Box::new(Local::new(program, words))) };
-    let aggregators = Box::new(Local::new(program, cli::worker::aggregator("local")));
-    Ok(Box::new(Tree::new(aggregators, group, words, Arc::clone(control))))
+    Ok(())
 }
 
 /// The Python interpreter that has the package `prony`: `PRONY_PYTHON`, the one of this process,

@@ -28,9 +28,11 @@ fn unix_ns() -> u64 {
 
 /// The live child processes of this process.
 pub(super) fn children(pid: u32) -> Vec<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.unwrap_or_default();
-    children.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let of_each =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let all: String = of_each.collect();
+    all.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
 }
 
 pub(super) fn signal(pid: u32, signal: Signal) {
@@ -180,6 +182,8 @@ fn a_job_for_kubernetes_carries_its_plan() {
     for part in ["    rate = 100\n\n    duration = '2s'\n", "replicas: 3", "--hosts 3", "prony:1"] {
         assert!(made.stdout.contains(part), "{part}: {}", made.stdout);
     }
+    let phases = plan("url = 'http://shop/'\n[[phases]]\nname = 'a'\n[[phases]]\nname = 'b'\n");
+    assert!(job(&phases, &[]).stdout.contains("    [[phases]]\n    name = 'b'\n"));
     for (text, more, why) in [
         ("url = 'http://shop/'\nraet = 1\n", &[][..], "plan.toml:2:1: "),
         ("url = 'http://shop/'\nbody-file = 'x'\nmethod = 'PUT'\n", &[], "plan.toml:2"),
@@ -363,6 +367,7 @@ fn watched(
         notes: Vec::new(),
         blocks: (false, false),
         adjustable_rate: false,
+        beside: None,
     };
     let mut said = Vec::new();
     let mut say = |sentence: &str| said.push(sentence.to_owned());

@@ -42,6 +42,7 @@ mod json_schema;
 mod limited;
 mod llm;
 mod phases;
+mod phases_on_hosts;
 mod pictures;
 mod plans;
 mod proxy;

@@ -12,7 +12,7 @@ use crate::json_schema;
 use crate::rig::{Ended, Report, Running, Serve, alone, free_port, prony, served};
 
 /// A folder with a plan file.
-fn plan(text: &str) -> (TempDir, String) {
+pub(super) fn plan(text: &str) -> (TempDir, String) {
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("plan.toml");
     fs::write(&path, text).expect("a file");
@@ -21,7 +21,7 @@ fn plan(text: &str) -> (TempDir, String) {
 }
 
 /// The document, which must agree with its schema, and each of its reports with theirs.
-fn document(text: &str) -> Value {
+pub(super) fn document(text: &str) -> Value {
     let document: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     json_schema::check("phases-1.json", &document);
     for phase in document["phases"].as_array().expect("phases") {
@@ -34,13 +34,13 @@ fn document(text: &str) -> Value {
 }
 
 /// The reports of the phases that have run.
-fn reports(document: &Value) -> Vec<Report> {
+pub(super) fn reports(document: &Value) -> Vec<Report> {
     let phases = document["phases"].as_array().expect("phases");
     let reports = phases.iter().map(|phase| &phase["report"]).filter(|report| !report.is_null());
     reports.map(|report| Report(report.clone())).collect()
 }
 
-fn replies(reports: &[Report]) -> u64 {
+pub(super) fn replies(reports: &[Report]) -> u64 {
     reports.iter().map(|report| report.count("replies")).sum()
 }
 
@@ -316,8 +316,10 @@ fn what_plans_with_phases_cannot_do_is_refused() {
     };
     let run = |more: &[&str]| refused(&[&["run", &path][..], more].concat());
     for (more, why) in [
-        (&["--hosts", "2"][..], "phases run on one host"),
-        (&["--shard", "1/2"], "phases run on one host"),
+        (&["--shard", "1/2"][..], "one driver starts each phase on all hosts; use --hosts"),
+        (&["--hosts", "60"], "phase 'a': --shard `1/60`: this plan can be split into at most 50: "),
+        (&["--hosts", "2", "--pin"], "pinned to the same cores"),
+        (&["--hosts", "2", "--cluster", "h:1"], "--cluster needs --engine ray"),
         (&["--start-at", "4000000000"], "phases start one after the other"),
         (&["--raw", "x.csv"], "its lines would be those of several loads"),
         (&["--tui"], "the live view shows one load"),
