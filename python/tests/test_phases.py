@@ -230,3 +230,11 @@ def test_wrong_options_are_refused_before_any_load(server: prony.Server) -> None
     with pytest.raises(prony.UsageError, match="its lines would be those of several loads"):
         plan.run(raw="x.csv")
     assert server.stop()["requests"] == 0
+
+
+def test_phases_run_on_several_hosts(server: prony.Server) -> None:
+    result = real(server.url, "1s", "1s").run(hosts=2, accept_invalid=True)
+    assert [phase.replies for phase in result.phases] == [100, 100, 100, 10]
+    assert server.stop()["replies"] == 310
+    for phase in result.phases:
+        assert len(phase.to_dict()["run"]["hosts"]["hosts"]) == 2
