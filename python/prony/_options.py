@@ -418,6 +418,14 @@ class LoadOptions(SharedOptions, total=False):
 
     Only for closed loops."""
 
+    ramp_up: Duration
+    """Start the users of a closed loop one after the other, evenly over this time [default:
+    none]
+
+    With -c 100 --ramp-up 60s, the first user starts at once, and another one every 0.6 s.
+    Without it, all start at once. With --warmup of the same length, only the complete load
+    is measured."""
+
     urls: File | Sequence[File]
     """Read URLs from a file, one per line; `-` is standard input
 
@@ -691,6 +699,14 @@ class LlmOptions(SharedOptions, total=False):
     """Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
 
     Only for closed loops."""
+
+    ramp_up: Duration
+    """Start the users of a closed loop one after the other, evenly over this time [default:
+    none]
+
+    With -c 100 --ramp-up 60s, the first user starts at once, and another one every 0.6 s.
+    Without it, all start at once. With --warmup of the same length, only the complete load
+    is measured."""
 
     timeout: Duration
     """Maximum time for a request [default: 10m]
@@ -1429,6 +1445,14 @@ class CompareOptions(SharedOptions, total=False):
     """Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
 
     Only for closed loops."""
+
+    ramp_up: Duration
+    """Start the users of a closed loop one after the other, evenly over this time [default:
+    none]
+
+    With -c 100 --ramp-up 60s, the first user starts at once, and another one every 0.6 s.
+    Without it, all start at once. With --warmup of the same length, only the complete load
+    is measured."""
 
     urls: File | Sequence[File]
     """Read URLs from a file, one per line; `-` is standard input

@@ -30,6 +30,7 @@ impl Plan {
         self.check_limits()?;
         check_load(&self.load)?;
         self.check_clients()?;
+        self.check_ramp_up()?;
         self.check_sessions()?;
         self.check_sockets()?;
         self.check_follow()?;

@@ -408,7 +408,7 @@ pub fn no_interval(why: NoInterval) -> String {
             "latencies close in time are correlated: the effective sample size is {}",
             units::three(effective)
         ),
-        NoInterval::RateChanges => "the target rate changes during the run".into(),
+        NoInterval::RateChanges => "the load changes during the run".into(),
         NoInterval::NotRecorded => "not recorded by the version that measured it".into(),
     }
 }

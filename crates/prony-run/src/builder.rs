@@ -104,6 +104,8 @@ pub struct LoadDraft {
     pub connections: Option<u32>,
     /// The think time, in a closed loop.
     pub think: Option<Think>,
+    /// The time over which the users of a closed loop start.
+    pub ramp_up: Option<Span>,
     /// The rate of an open loop.
     pub rate: Option<RatePlan>,
     /// The arrival process of an open loop.
@@ -134,6 +136,7 @@ impl Draft {
             targets.separate_sockets();
         }
         let follow = targets.follow(self.redirects.unwrap_or(Redirects::Off));
+        let ramp_up = self.load.ramp_up.filter(|&ramp| ramp > Span::ZERO);
         let (load, cap) = self.load.load(around);
         let given = Stop { requests: targets.most(self.stop.requests), ..self.stop };
         let stop = stop_rules(given, &load, self.duration.unwrap_or(DURATION));
@@ -149,6 +152,7 @@ impl Draft {
             groups: targets.groups,
             names: targets.names,
             exchange: self.exchange,
+            ramp_up,
             warmup: self.warmup.unwrap_or(plan.warmup),
             pipeline: self.pipeline.unwrap_or(in_flight),
             placement: self.placement.unwrap_or(plan.placement),

@@ -286,7 +286,7 @@ pub fn check_thresholds(plan: &Plan) -> Result<(), Error> {
         }
         let is_of_rate = threshold.figure == Figure::Scalar(Scalar::Rate);
         if threshold.abort.is_some() && is_of_rate && plan.has_changing_rate() {
-            return refused("the target rate changes during the run; remove ', abort'");
+            return refused("the load changes during the run; remove ', abort'");
         }
         check_part(plan, threshold)?;
         if threshold.figure.is_of_sessions() && plan.sessions.is_none() {
@@ -341,8 +341,8 @@ fn check_part(plan: &Plan, threshold: &Threshold) -> Result<(), Error> {
 pub fn check_goals(plan: &Plan, goals: &[Goal]) -> Result<(), Error> {
     match goals.iter().find(|goal| goal.figure == GoalFigure::Rate) {
         Some(goal) if plan.has_changing_rate() => Err(Error::Argument(format!(
-            "--until '{goal}': the target rate changes during the run, so its mean has no interval; \
-             use a constant rate or another figure"
+            "--until '{goal}': the load changes during the run, so its mean has no interval; use a \
+             constant load or another figure"
         ))),
         _ => Ok(()),
     }

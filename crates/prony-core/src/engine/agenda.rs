@@ -18,6 +18,8 @@ pub(super) enum Timer {
     Slot(u32),
     /// The user's think time is over.
     User(u32),
+    /// The next user of a ramp starts.
+    Join,
     /// The session's pause is over.
     Think(u32),
     /// The client of a closed loop gives up.

@@ -237,6 +237,7 @@ impl<P: Carrier> Engine<P> {
             match timer {
                 Timer::Start => self.begin(now),
                 Timer::User(user) => self.start_user(user, at, now),
+                Timer::Join => self.join_user(at, now),
                 Timer::Client(group) => self.expire_client(group, now),
                 Timer::Think(session) => self.wake_session(session, at, now),
                 Timer::Session(session) => self.expire_session(session, at, now),

@@ -14,6 +14,7 @@ mod http2;
 mod messages;
 mod parse;
 mod proxy;
+mod ramp;
 mod session;
 mod shard;
 mod shared;
@@ -99,6 +100,9 @@ pub struct Plan {
     /// How the clients of a closed loop divide its requests; `None`: all users share them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<Box<Clients>>,
+    /// The time over which the users of a closed loop start one after the other; `None`: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ramp_up: Option<Span>,
     /// When the run ends.
     pub stop: Stop,
     /// The length of the load before the measurement, which is recorded separately. The stop rules
@@ -462,11 +466,12 @@ impl Plan {
         matches!(self.load, Load::Open { arrivals: Arrivals::Log, .. })
     }
 
-    /// Whether the target rate changes, so that a mean of the rate says little.
+    /// Whether the load changes during the measurement, so that a mean of the rate says little.
     pub fn has_changing_rate(&self) -> bool {
         match &self.load {
             Load::Open { rate, arrivals, .. } if arrivals.has_rate() => rate.changes(),
-            _ => false,
+            Load::Open { .. } => false,
+            Load::Closed { .. } => self.has_changing_users(),
         }
     }
 
@@ -497,6 +502,7 @@ impl Plan {
             exchange: None,
             load,
             clients: None,
+            ramp_up: None,
             stop,
             warmup: Span::ZERO,
             pipeline: 1,

@@ -118,9 +118,11 @@ pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
                 }
                 Some(_) => format!("closed loop: {} at a time", sessions(users)),
             });
-            if let Some(think) = thinking(*think) {
-                parts.push(think);
-            }
+            parts.extend(thinking(*think));
+            parts.extend(plan.ramp_up.map(|ramp| {
+                let of = if plan.sessions.is_some() { "users" } else { "connections" };
+                format!("{of} start evenly over {}", units::exact(ramp))
+            }));
             if let Some(clients) = &plan.clients {
                 parts.extend(independent(clients));
             }

@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prony_core::plan::{
-    Burst, CallSpec, Calls, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan,
-    SessionKind, Sessions, Shard, Think, steps,
+    Burst, CallSpec, Calls, Cookies, Expect, HttpVersion, Lost, OnFailure, Pick, Plan, SessionKind,
+    Sessions, Shard, Think, steps,
 };
-use prony_core::schedule::Arrivals;
 use prony_core::target::{Endpoint, Url, UrlKind};
 use prony_core::units::Span;
 
@@ -17,6 +16,7 @@ use super::control;
 use super::dynamic;
 use super::follow;
 use super::grpc;
+use super::load;
 use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
@@ -30,7 +30,7 @@ pub fn explain(plan: &Plan, notes: &[String]) -> String {
     let writer = Writer::new(plan);
     let mut out = head(notes);
     writer.target(&mut out);
-    load(plan, &mut out);
+    load::write(plan, &mut out);
     writer.choice(&mut out);
     writer.limits(&mut out);
     thresholds(plan, &mut out);
@@ -62,42 +62,6 @@ fn head(notes: &[String]) -> String {
         let _ = writeln!(out, "# {}", note.replace(char::is_control, " "));
     }
     out
-}
-
-/// Writes the load: what a phase has of its own.
-pub(super) fn load(plan: &Plan, out: &mut String) {
-    match &plan.load {
-        Load::Closed { connections, think } => {
-            let key = if plan.sessions.is_some() { "users" } else { "connections" };
-            line(out, key, connections);
-            if *think != Think::None {
-                line(out, "think", quoted(&think.to_string()));
-            }
-        }
-        Load::Open { rate, arrivals, connections } => {
-            if arrivals.has_rate() {
-                line(out, "rate", quoted(&rate.to_string()));
-            }
-            match arrivals {
-                Arrivals::Fixed => {}
-                Arrivals::Trace(times) => line(out, "arrivals", trace(times)),
-                process => line(out, "arrivals", quoted(&process.to_string())),
-            }
-            line(out, "connections", connections);
-        }
-    }
-    let stop = plan.stop;
-    for (key, count) in [("requests", stop.requests), ("sessions", stop.sessions)] {
-        if let Some(count) = count {
-            line(out, key, integer(count));
-        }
-    }
-    if let Some(duration) = stop.duration {
-        line(out, "duration", quoted(&duration.to_string()));
-    }
-    if plan.warmup > Span::ZERO {
-        line(out, "warmup", quoted(&plan.warmup.to_string()));
-    }
 }
 
 /// Writes the thresholds, if there are any.
@@ -549,7 +513,7 @@ pub(super) fn headers(headers: &[(String, String)]) -> String {
 }
 
 /// Times in seconds, ten per line.
-fn trace(times: &[Span]) -> String {
+pub(super) fn trace(times: &[Span]) -> String {
     let seconds = |t: &Span| {
         let text = format!("{}.{:09}", t.0 / 1_000_000_000, t.0 % 1_000_000_000);
         let short = text.trim_end_matches('0');
@@ -563,7 +527,7 @@ fn trace(times: &[Span]) -> String {
 }
 
 /// TOML supports numbers up to 2^63 - 1; larger ones are written as text.
-fn integer(n: u64) -> String {
+pub(super) fn integer(n: u64) -> String {
     if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
 }
 

@@ -1,8 +1,9 @@
 //! The load of a plan file: rates, stop rules and limits.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
-use prony_core::plan::{Load, Pick, Shard, Stop, Think};
+use prony_core::plan::{Load, Pick, Plan, Shard, Stop, Think};
 use prony_core::schedule::{self, Arrivals, ArrivalsArg};
 use prony_core::target::Url;
 use prony_core::threshold::Threshold;
@@ -11,6 +12,7 @@ use prony_io::ConnectTo;
 use toml::de::DeValue;
 
 use super::counted;
+use super::explain::{integer, line, quoted, trace};
 use super::reader::{Item, Problems, Section};
 use super::request::Requests;
 use super::words::{HTTP, PICK, TIMEOUT_FROM};
@@ -92,9 +94,10 @@ impl<'a> Requests<'a> {
         let users = top.take("users");
         let rate = top.take("rate");
         let think = top.take("think");
+        let ramp_up = top.take("ramp-up");
         let arrivals = top.take("arrivals");
         let open = rate.or(arrivals);
-        if let (Some(open), Some(other)) = (open, think.or(users)) {
+        if let (Some(open), Some(other)) = (open, think.or(users).or(ramp_up)) {
             let why = format!(
                 "`{}` belongs to a closed loop, and `{}` makes the loop an open one; omit one of them",
                 other.key, open.key
@@ -112,7 +115,8 @@ impl<'a> Requests<'a> {
             users.or(connections).and_then(|i| i.parse(problems, NUMBER, values::connections));
         if open.is_none() {
             let think = think.and_then(|i| i.parse(problems, TIME, values::think));
-            return LoadDraft { connections, think, ..LoadDraft::default() };
+            let ramp_up = ramp_up.and_then(|i| i.parse(problems, TIME, values::span));
+            return LoadDraft { connections, think, ramp_up, ..LoadDraft::default() };
         }
         let read = rate.and_then(|i| i.parse(problems, "a rate, as \"20k\"", values::rate_plan));
         let drawn = arrivals.map(|item| self.arrivals(item));
@@ -120,7 +124,7 @@ impl<'a> Requests<'a> {
         if let Some(drawn) = drawn.as_ref().map_or(Some(&Arrivals::Fixed), Option::as_ref) {
             self.check_rate(rate, arrivals, drawn);
         }
-        LoadDraft { connections, think: None, rate: read, arrivals: drawn.flatten() }
+        LoadDraft { connections, rate: read, arrivals: drawn.flatten(), ..LoadDraft::default() }
     }
 
     /// Check that rate and arrival process are compatible.
@@ -250,18 +254,61 @@ impl<'a> Requests<'a> {
 }
 
 /// Summarizes the load.
-pub(super) fn summary(load: &Load, has_sessions: bool) -> String {
-    let users = |n: u32| counted(n.into(), if has_sessions { "user" } else { "connection" });
-    match load {
-        Load::Closed { connections, think: Think::None } => {
-            format!("closed loop of {}", users(*connections))
-        }
+pub(super) fn summary(plan: &Plan) -> String {
+    let of = if plan.sessions.is_some() { "user" } else { "connection" };
+    match &plan.load {
         Load::Closed { connections, think } => {
-            format!("closed loop of {}, think time {think}", users(*connections))
+            let mut text = format!("closed loop of {}", counted((*connections).into(), of));
+            if *think != Think::None {
+                let _ = write!(text, ", think time {think}");
+            }
+            if let Some(ramp) = plan.ramp_up {
+                let _ = write!(text, ", started over {ramp}");
+            }
+            text
         }
         Load::Open { rate, arrivals, .. } if arrivals.has_rate() => {
             format!("open loop, {}/s, {arrivals}", rate.to_string().trim_end_matches("/s"))
         }
         Load::Open { arrivals, .. } => format!("open loop, {arrivals}"),
+    }
+}
+
+/// Writes the load: what a phase has of its own.
+pub(super) fn write(plan: &Plan, out: &mut String) {
+    match &plan.load {
+        Load::Closed { connections, think } => {
+            let key = if plan.sessions.is_some() { "users" } else { "connections" };
+            line(out, key, connections);
+            if *think != Think::None {
+                line(out, "think", quoted(&think.to_string()));
+            }
+            if let Some(ramp) = plan.ramp_up {
+                line(out, "ramp-up", quoted(&ramp.to_string()));
+            }
+        }
+        Load::Open { rate, arrivals, connections } => {
+            if arrivals.has_rate() {
+                line(out, "rate", quoted(&rate.to_string()));
+            }
+            match arrivals {
+                Arrivals::Fixed => {}
+                Arrivals::Trace(times) => line(out, "arrivals", trace(times)),
+                process => line(out, "arrivals", quoted(&process.to_string())),
+            }
+            line(out, "connections", connections);
+        }
+    }
+    let stop = plan.stop;
+    for (key, count) in [("requests", stop.requests), ("sessions", stop.sessions)] {
+        if let Some(count) = count {
+            line(out, key, integer(count));
+        }
+    }
+    if let Some(duration) = stop.duration {
+        line(out, "duration", quoted(&duration.to_string()));
+    }
+    if plan.warmup > Span::ZERO {
+        line(out, "warmup", quoted(&plan.warmup.to_string()));
     }
 }

@@ -49,7 +49,7 @@ pub use request::Common;
 pub use sigv4::{aws_signing, read_key};
 
 /// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 40] = [
+const OF_PLANS: [&str; 41] = [
     "url",
     "endpoints",
     "host",
@@ -60,6 +60,7 @@ const OF_PLANS: [&str; 40] = [
     "users",
     "connections",
     "think",
+    "ramp-up",
     "rate",
     "arrivals",
     "requests",
@@ -466,7 +467,7 @@ pub fn summary(plan: &Plan) -> String {
         false => plan.endpoints.len(),
     };
     let servers = counted(servers as u64, "server");
-    format!("{what}, {servers}, {}", load::summary(&plan.load, plan.sessions.is_some()))
+    format!("{what}, {servers}, {}", load::summary(plan))
 }
 
 fn of_sessions(sessions: &Sessions) -> String {

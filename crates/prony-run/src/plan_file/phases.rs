@@ -6,7 +6,8 @@ use prony_core::units::Span;
 use prony_report::phased::Start;
 use toml::de::{DeTable, DeValue};
 
-use super::explain::{explain_shared, line, load, quoted, thresholds};
+use super::explain::{explain_shared, line, quoted, thresholds};
+use super::load;
 use super::reader::{Item, Problems, Section};
 use super::request::{Common, Requests};
 use super::words::{Words, word};
@@ -24,15 +25,16 @@ const NAME_MAX: usize = 60;
 /// The keys that make a loop an open one.
 const OPEN: [&str; 2] = ["rate", "arrivals"];
 /// The keys that make it a closed one, unless there is one of the others.
-const CLOSED: [&str; 3] = ["users", "think", "connections"];
+const CLOSED: [&str; 4] = ["users", "think", "ramp-up", "connections"];
 /// The keys that end a load, which belong together.
 const STOP: [&str; 3] = ["requests", "sessions", "duration"];
 /// The keys of a load that a phase may have of its own.
-const OF_LOAD: [&str; 10] = [
+const OF_LOAD: [&str; 11] = [
     "rate",
     "arrivals",
     "users",
     "think",
+    "ramp-up",
     "connections",
     "requests",
     "sessions",
@@ -161,8 +163,7 @@ fn merged<'a>(top: &DeTable<'a>, phase: &DeTable<'a>) -> DeTable<'a> {
     plan.remove(PHASES);
     let is_closed = !is_open(phase) && has(phase, &CLOSED);
     if is_open(phase) {
-        plan.remove("users");
-        plan.remove("think");
+        ["users", "think", "ramp-up"].iter().for_each(|&key| drop(plan.remove(key)));
     }
     if is_closed {
         OPEN.iter().for_each(|&key| drop(plan.remove(key)));
@@ -212,7 +213,7 @@ pub fn explain_phases(all: &Phases) -> String {
         if phase.delay > Span::ZERO {
             line(&mut out, "delay", quoted(&phase.delay.to_string()));
         }
-        load(&phase.planned.plan, &mut out);
+        load::write(&phase.planned.plan, &mut out);
         thresholds(&phase.planned.plan, &mut out);
     }
     out

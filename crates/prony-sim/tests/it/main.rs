@@ -28,6 +28,7 @@ mod meter_added;
 mod phases;
 mod plans;
 mod proxy;
+mod ramps;
 mod rate_changes;
 mod reconnects;
 mod redirects;

@@ -66,7 +66,7 @@ pub struct CapacityArgs {
 
 /// The options of a load that a search refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-pub(super) const REFUSED: [&str; 16] = [
+pub(super) const REFUSED: [&str; 17] = [
     "rate",
     "duration",
     "requests",
@@ -74,6 +74,7 @@ pub(super) const REFUSED: [&str; 16] = [
     "warmup",
     "until",
     "think",
+    "ramp_up",
     "shard",
     "start_at",
     "explain",
@@ -116,7 +117,8 @@ impl CapacityArgs {
             ("--until", !load.until.until.is_empty(), of_search),
             ("--arrivals", load.arrivals.is_some() && !is_open, open),
             ("--arrivals", own, "the search sets the rates; use poisson, gamma or fixed"),
-            ("--think", is_open && load.think.is_some_and(|t| t != Think::None), closed),
+            ("--think", is_open && load.closed.think.is_some_and(|t| t != Think::None), closed),
+            ("--ramp-up", load.closed.ramp_up.is_some(), "the users of a trial start at once"),
             ("--shard", load.shard.shard.is_some(), split),
             ("--start-at", load.shard.start_at.is_some(), split),
             ("--explain", load.explain, whole),

@@ -181,7 +181,7 @@ impl LlmArgs {
         let streams = "replies are streams of tokens; use --no-streaming to change that";
         let is_websocket = super::websocket::WebSocketArgs::is_asked(&load.urls);
         let times = "the trace has the arrivals";
-        let has_think = load.think.is_some_and(|think| think != Think::None);
+        let has_think = load.closed.think.is_some_and(|think| think != Think::None);
         let traced = self.trace.is_some();
         let refused = [
             ("--urls", !load.urls_file.is_empty(), bodies),

@@ -3,6 +3,7 @@
 pub mod auth;
 pub mod capacity;
 pub mod checks;
+pub mod closed;
 pub mod compare;
 pub mod exec_options;
 pub mod follow;
@@ -46,13 +47,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use prony_core::plan::{HttpVersion, Pick, Think};
+use prony_core::plan::{HttpVersion, Pick};
 use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 
 use auth::AuthArgs;
 use capacity::CapacityArgs;
 use checks::CheckArgs;
+use closed::ClosedArgs;
 use compare::CompareArgs;
 pub use exec_options::Driver;
 use exec_options::{ExecArgs, RunArgs, UntilArgs};
@@ -338,11 +340,9 @@ pub struct LoadArgs {
         value_parser = values::pipeline,
     )]
     pub pipeline: u32,
-    /// Think time after each reply: 50ms, exp:50ms, uniform:1ms:9ms [default: none]
-    ///
-    /// Only for closed loops.
-    #[arg(long, value_name = "T", help_heading = LOAD, value_parser = values::think)]
-    pub think: Option<Think>,
+    /// The options of closed loops.
+    #[command(flatten)]
+    pub closed: ClosedArgs,
     /// Read URLs from a file, one per line; `-` is standard input
     ///
     /// The format of vegeta works too: METHOD URL, then header lines and a line @BODYFILE.

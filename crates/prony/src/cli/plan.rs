@@ -200,12 +200,10 @@ fn check_arrivals(args: &LoadArgs) -> Result<(), Error> {
         }
         _ => {}
     }
-    if args.think.is_some() && (own_rate.is_some() || args.rate.is_some()) {
-        let open = own_rate.unwrap_or("--rate");
-        let why = "an open loop does not wait for replies; omit one of them";
-        return Err(Error::Conflict("--think", open, why));
+    match own_rate.or(args.rate.as_ref().map(|_| "--rate")) {
+        Some(open) => args.closed.check_open(open),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn check_header_conflicts(args: &LoadArgs, headers: &[(String, String)]) -> Result<(), Error> {
@@ -271,7 +269,8 @@ fn load(args: &LoadArgs) -> Result<LoadDraft, Error> {
     });
     Ok(LoadDraft {
         connections: args.connections,
-        think: args.think,
+        think: args.closed.think,
+        ramp_up: args.closed.ramp_up,
         rate: args.rate.clone(),
         arrivals: arrivals.transpose()?,
     })

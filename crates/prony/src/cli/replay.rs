@@ -133,7 +133,7 @@ pub struct ReplayArgs {
 
 /// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-const REFUSED: [&str; 40] = [
+const REFUSED: [&str; 41] = [
     "model",
     "all_turns",
     "turn_think",
@@ -150,6 +150,7 @@ const REFUSED: [&str; 40] = [
     "rate",
     "arrivals",
     "think",
+    "ramp_up",
     "urls_file",
     "session_file",
     "sessions",
@@ -232,7 +233,8 @@ impl ReplayArgs {
         let refused = [
             ("--rate", load.rate.is_some(), times),
             ("--arrivals", load.arrivals.is_some(), times),
-            ("--think", load.think.is_some_and(|t| t != Think::None), times),
+            ("--think", load.closed.think.is_some_and(|t| t != Think::None), times),
+            ("--ramp-up", load.closed.ramp_up.is_some(), times),
             ("--urls", !load.urls_file.is_empty(), requests),
             ("--session", load.session_file.is_some(), requests),
             ("--sessions", load.sessions.is_some(), requests),

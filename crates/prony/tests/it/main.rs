@@ -46,6 +46,7 @@ mod phases_on_hosts;
 mod pictures;
 mod plans;
 mod proxy;
+mod ramp_up;
 mod raw;
 mod record;
 mod redirects;

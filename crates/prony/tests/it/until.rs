@@ -97,8 +97,8 @@ fn uses_the_interval_of_the_requested_clock() {
 fn a_changing_rate_is_no_goal() {
     let ramp = ["-r", "10..500@9s", "--simulate", "1", "http://virtual/"];
     for (option, value, why) in [
-        ("--until", "rate +- 5%", "--until 'rate +- 5 %': the target rate changes during the run"),
-        ("--threshold", "rate > 9, abort", "the target rate changes during the run; remove"),
+        ("--until", "rate +- 5%", "--until 'rate +- 5 %': the load changes during the run"),
+        ("--threshold", "rate > 9, abort", "the load changes during the run; remove"),
     ] {
         let ended = prony(&[&ramp[..], &[option, value]].concat());
         assert_eq!(ended.code, 2, "{ended:?}");

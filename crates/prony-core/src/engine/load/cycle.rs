@@ -25,8 +25,13 @@ impl<P: Carrier> Engine<P> {
                     }
                     return;
                 }
-                users.begin();
-                self.start_users(now);
+                match users.begin_ramp(now) {
+                    Some(first) => self.agenda.wake(first, Timer::Join),
+                    None => {
+                        users.begin();
+                        self.start_users(now);
+                    }
+                }
             }
             Kind::Open(arrivals) => {
                 arrivals.begin();
@@ -35,10 +40,28 @@ impl<P: Carrier> Engine<P> {
                 }
             }
             Kind::Logged(_) => {}
-            Kind::Sessions(sessions) => {
-                sessions.begin();
-                self.start_users(now);
-            }
+            Kind::Sessions(sessions) => match sessions.begin(now) {
+                Some(first) => self.agenda.wake(first, Timer::Join),
+                None => self.start_users(now),
+            },
+        }
+    }
+
+    /// The next user of a ramp, who was to start at `at`, starts.
+    pub(in crate::engine) fn join_user(&mut self, at: Nanos, now: Nanos) {
+        let next = match &mut self.load.kind {
+            Kind::Closed(users) => users.next_of_ramp(),
+            Kind::Sessions(sessions) => sessions.next_of_ramp(),
+            Kind::Open(_) | Kind::Logged(_) => None,
+        };
+        let Some((user, then)) = next else { return };
+        if let Some(then) = then {
+            self.agenda.wake(then, Timer::Join);
+        }
+        match &self.load.kind {
+            Kind::Closed(_) => self.want_request(user, at, true, now),
+            Kind::Sessions(_) => self.start_session_of(user, at, now),
+            Kind::Open(_) | Kind::Logged(_) => {}
         }
     }
 

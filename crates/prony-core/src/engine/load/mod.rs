@@ -9,6 +9,7 @@ mod decisions;
 mod groups;
 mod held;
 mod logged;
+mod ramp;
 mod session_run;
 mod sessions;
 #[cfg(test)]

@@ -31,8 +31,7 @@ impl<P: Carrier> Engine<P> {
         let Some(sessions) = self.sessions() else { return };
         let Arrivals::Closed(closed) = &mut sessions.arrivals else { return };
         if closed.alive > 0 && measured && closed.left() == Some(0) {
-            closed.alive -= 1;
-            return;
+            return closed.retire_one();
         }
         self.start_session_of(user, intended, now);
     }
@@ -48,8 +47,7 @@ impl<P: Carrier> Engine<P> {
         }
         let used_up = closed.quota == Some(0) || sessions.requests == Some(0);
         if late || (measured && used_up) {
-            closed.alive -= 1;
-            return;
+            return closed.retire_one();
         }
         if measured && let Some(quota) = &mut closed.quota {
             *quota -= 1;

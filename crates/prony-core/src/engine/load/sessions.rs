@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::groups::Groups;
+use super::ramp::Ramp;
 use crate::plan::{self, Load, Lost, OnFailure, Pick, Plan, Shard, Think};
 use crate::rate::RateChange;
 use crate::rng::{self, Stream};
@@ -70,6 +71,8 @@ pub(super) struct SessionUsers {
     pub(super) not_started: u32,
     /// Consecutive sessions whose connections failed, per user.
     pub(super) failures: Vec<u8>,
+    /// If users start one after the other: those who have not started.
+    ramp: Option<Box<Ramp>>,
 }
 
 impl SessionUsers {
@@ -77,6 +80,25 @@ impl SessionUsers {
     /// for each user who has not started. `None`: no limit.
     pub(super) fn left(&self) -> Option<u64> {
         self.quota.map(|n| n.saturating_sub(u64::from(self.not_started)))
+    }
+
+    /// Nobody starts another session.
+    fn end(&mut self) {
+        (self.alive, self.not_started, self.ramp) = (0, 0, None);
+    }
+
+    /// A user starts no other session, because the load is over. So do those who have not started.
+    pub(super) fn retire_one(&mut self) {
+        self.alive -= 1;
+        if let Some(ramp) = &mut self.ramp {
+            self.alive = self.alive.saturating_sub(ramp.end());
+        }
+    }
+
+    /// The next user of a ramp starts: returns the user, and when the one after does.
+    pub(super) fn next_of_ramp(&mut self) -> Option<(u32, Option<Nanos>)> {
+        let ramp = self.ramp.as_deref_mut()?;
+        Some((ramp.take()?, ramp.next_start()))
     }
 }
 
@@ -197,6 +219,7 @@ impl Sessions {
                     alive: u64::from(users),
                     not_started: 0,
                     failures: vec![0; users as usize],
+                    ramp: Ramp::new(plan, users, 1).map(Box::new),
                 };
                 Arrivals::Closed(closed)
             }
@@ -245,16 +268,26 @@ impl Sessions {
         }
     }
 
-    /// The load starts.
-    pub(super) fn begin(&mut self) {
+    /// The load starts. Returns when the first user of a ramp does; `None`: all start at once.
+    pub(super) fn begin(&mut self, now: Nanos) -> Option<Nanos> {
         self.begun = true;
-        if let Arrivals::Closed(closed) = &mut self.arrivals {
-            closed.not_started = closed.users;
+        let Arrivals::Closed(closed) = &mut self.arrivals else { return None };
+        if let Some(ramp) = &mut closed.ramp {
+            ramp.begin(now);
+            return ramp.next_start();
         }
+        closed.not_started = closed.users;
+        None
     }
 
     pub(super) fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// The next user of a ramp starts: returns the user, and when the one after does.
+    pub(super) fn next_of_ramp(&mut self) -> Option<(u32, Option<Nanos>)> {
+        let Arrivals::Closed(closed) = &mut self.arrivals else { return None };
+        closed.next_of_ramp()
     }
 
     /// The next user of a closed loop to start.
@@ -311,7 +344,7 @@ impl Sessions {
     /// Start no session that is intended for `at` or later.
     pub(super) fn end(&mut self, at: Nanos) {
         match &mut self.arrivals {
-            Arrivals::Closed(closed) => (closed.alive, closed.not_started) = (0, 0),
+            Arrivals::Closed(closed) => closed.end(),
             Arrivals::Open { schedule, cut, .. } => {
                 *cut = true;
                 schedule.cut(at);
@@ -322,7 +355,7 @@ impl Sessions {
     /// Start no more sessions.
     pub(super) fn retire(&mut self) {
         match &mut self.arrivals {
-            Arrivals::Closed(closed) => (closed.alive, closed.not_started) = (0, 0),
+            Arrivals::Closed(closed) => closed.end(),
             Arrivals::Open { cancelled, .. } => *cancelled = true,
         }
     }

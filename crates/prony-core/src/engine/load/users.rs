@@ -1,6 +1,7 @@
 //! The users of a closed loop, each of whom makes one request after another.
 
 use super::clients::Clients;
+use super::ramp::Ramp;
 use crate::plan::{Load, Pace, Plan, Think};
 use crate::rng::{self, Stream};
 use crate::units::{Nanos, Span};
@@ -44,8 +45,10 @@ pub(super) struct Users {
     /// Users who may start another request.
     alive: u64,
     begun: bool,
-    /// Users who have not started yet.
+    /// Users who have not started yet, but for those of a ramp.
     not_started: u32,
+    /// If they start one after the other: those who have not started.
+    ramp: Option<Box<Ramp>>,
 }
 
 impl Users {
@@ -67,6 +70,7 @@ impl Users {
             alive: u64::from(groups) * u64::from(plan.pipeline),
             begun: false,
             not_started: 0,
+            ramp: Ramp::new(plan, groups, plan.pipeline).map(Box::new),
         }
     }
 
@@ -74,6 +78,30 @@ impl Users {
     pub(super) fn begin(&mut self) {
         self.begun = true;
         self.not_started = self.groups * self.depth;
+    }
+
+    /// The load of users who start one after the other starts; returns when the first one does.
+    /// `None`: all start at once.
+    pub(super) fn begin_ramp(&mut self, now: Nanos) -> Option<Nanos> {
+        let ramp = self.ramp.as_deref_mut()?;
+        ramp.begin(now);
+        self.begun = true;
+        ramp.next_start()
+    }
+
+    /// The next user of a ramp starts: returns the user, and when the one after does.
+    pub(super) fn next_of_ramp(&mut self) -> Option<(u32, Option<Nanos>)> {
+        let ramp = self.ramp.as_deref_mut()?;
+        let at = ramp.take()?;
+        let user = at % self.groups * self.depth + at / self.groups;
+        Some((user, ramp.next_start()))
+    }
+
+    /// No user of a ramp starts any more.
+    fn end_ramp(&mut self) {
+        if let Some(ramp) = &mut self.ramp {
+            self.alive = self.alive.saturating_sub(ramp.end());
+        }
     }
 
     /// The load of clients with times of their own starts. Returns the users with their first
@@ -119,6 +147,7 @@ impl Users {
 
     /// Start no more requests.
     pub(super) fn end(&mut self) {
+        self.end_ramp();
         (self.alive, self.not_started) = (0, 0);
     }
 
@@ -170,6 +199,9 @@ impl Users {
         };
         if number.is_none() {
             self.alive -= 1;
+            if self.is_used_up() {
+                self.end_ramp();
+            }
             return None;
         }
         if measured && let Some(quota) = &mut self.quota {

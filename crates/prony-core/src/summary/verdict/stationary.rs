@@ -87,8 +87,11 @@ pub(super) fn correlated(summary: &Summary) -> Option<Reason> {
         .map(|redness| Reason::Autocorrelated { redness })
 }
 
-/// The number of complete intervals, if the plan has a constant rate and there are enough of them.
+/// The number of complete intervals, if the plan has a constant load and there are enough of them.
 fn whole_cells(summary: &Summary) -> Option<usize> {
+    if summary.plan.has_changing_users() {
+        return None;
+    }
     if let Load::Open { rate, arrivals, .. } = &summary.plan.load
         && (rate.changes() || matches!(arrivals, Arrivals::Trace(_) | Arrivals::Log))
     {

@@ -5,6 +5,7 @@ mod dynamic;
 mod follow;
 mod identity;
 pub(crate) mod phases;
+mod ramp;
 mod refused;
 mod scenarios;
 mod sockets;

@@ -206,7 +206,7 @@ fn refuses_invalid_phases() {
             p:5:8: `name`: two phases have the name 'a'
             p:4:9: `start`: there is no phase before the first one; omit it
             p:6:9: `start`: 'x' is unknown; write "after" or "with"
-            p:4:1: a phase has no key `url`; it may have arrivals, connections, delay, duration, name, rate, requests, sessions, start, think, thresholds, users, warmup
+            p:4:1: a phase has no key `url`; it may have arrivals, connections, delay, duration, name, ramp-up, rate, requests, sessions, start, think, thresholds, users, warmup
             p:5:1: a phase has no key `ratee`; did you mean `rate`?
             p:4:9: `delay`: 'x' is not a time: a number is missing; write 500ms, 1m30s or 2h
             p:2:9: `shard`: a plan with phases cannot be split; omit it
@@ -227,7 +227,7 @@ fn errors_of_the_plan_are_reported_once_and_those_of_a_phase_with_its_name() {
         ],
         expect![[r#"
             p:1:1: the plan has no requests; write `url = "http://host:port/path"`
-            p:2:1: a plan has no key `x`; it may have arrivals, aws-sigv4, bare, checks, connect-timeout, connect-to, connections, cookies, data, duration, endpoints, expect, expect-body, expect-grpc, expect-length, grpc, headers, host, http, http2, location, lost, max-redirs, names, on-failure, phases, pick, pipeline, proxy, rate, redirect-to, replace-lost, request, requests, requests-per-connection, retries, retry, seed, session, session-connections, session-think, sessions, shard, stream, think, thresholds, timeout, timeout-from, tls, unix-socket, url, users, variables, warmup, websocket
+            p:2:1: a plan has no key `x`; it may have arrivals, aws-sigv4, bare, checks, connect-timeout, connect-to, connections, cookies, data, duration, endpoints, expect, expect-body, expect-grpc, expect-length, grpc, headers, host, http, http2, location, lost, max-redirs, names, on-failure, phases, pick, pipeline, proxy, ramp-up, rate, redirect-to, replace-lost, request, requests, requests-per-connection, retries, retry, seed, session, session-connections, session-think, sessions, shard, stream, think, thresholds, timeout, timeout-from, tls, unix-socket, url, users, variables, warmup, websocket
             p:5:9: `think` belongs to a closed loop, and `rate` makes the loop an open one; omit one of them
             p:2:8: `rate`: 'x' is not a rate: 'x' is not a number; write 500, 20k/s, 90/m or 1k@10s,1k..20k@60s
             p:4:12: `duration`: 'x' is not a time: a number is missing; write 500ms, 1m30s or 2h
