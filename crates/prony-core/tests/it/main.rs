@@ -1,3 +1,4 @@
-//! prony-core beside independent implementations.
+//! prony-core beside independent implementations, and beside its documents.
 
+mod fuzz;
 mod hpack;
