@@ -21,6 +21,7 @@ mod http2_faults;
 #[path = "../../../prony-core/tests/identity/mod.rs"]
 mod identity;
 mod kernel_timestamps;
+mod known;
 mod logs;
 mod merged;
 mod messages;

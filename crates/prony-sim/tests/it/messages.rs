@@ -17,6 +17,7 @@ use prony_sim::world::Setup;
 
 use crate::faults::random_setup;
 use crate::http2::http2;
+use crate::known::{assert_close, assert_exponential};
 use crate::plans::{Seed, assert_invariants, closed, ms, open};
 
 /// A message that asks the target server for one reply of this many bytes, `pause` microseconds
@@ -132,20 +133,13 @@ fn known_distributions_are_measured_within_1_percent() {
     // for the one before it in its stream, as in M/M/1 with a load of 10 %.
     let plan = with_messages(http2(open(10.0, Arrivals::Fixed, 200), 1, 200), messages);
     let t = run(&plan, Link::with_latency(Span::ZERO), grpc(Latency::Exponential(ms(5))));
-    let n = t.times.message.count() as f64;
-    assert!((n / (200.0 * 100.0 * 20.0) - 1.0).abs() < 0.01, "{n}");
+    let n = t.times.message.count();
+    assert_close(n as f64, 200.0 * 100.0 * 20.0, "messages");
     // M/M/1: the time in the system is exponential with the mean 1 / (200 - 20).
-    let mean = 1e9 / 180.0;
-    let measured = t.times.message.mean_ns().expect("messages");
-    assert!((measured / mean - 1.0).abs() < 0.01, "{measured} {mean}");
-    for q in [0.5, 0.9, 0.99] {
-        let factor = -(1.0_f64 - q).ln();
-        let measured = t.times.message.quantile(q).expect("messages").0 as f64;
-        assert!((measured / (mean * factor) - 1.0).abs() < 0.01, "{q}: {measured}");
-    }
+    assert_exponential(&t.times.message, 1e9 / 180.0, "message");
     // Departures from M/M/1 are Poisson, too (Burke).
     let gap = t.times.message_gap.mean_ns().expect("gaps");
-    assert!((gap / 5e7 - 1.0).abs() < 0.01, "{gap}");
+    assert_close(gap, 5e7, "gap");
 }
 
 /// However bytes are split, whatever the windows are: every message is sent once, and answered.

@@ -17,6 +17,7 @@ use prony_sim::world::Setup;
 
 use crate::faults::random_setup;
 use crate::http2::http2;
+use crate::known::{assert_close, assert_distribution, assert_exponential, erlang, inverse};
 use crate::plans::{Seed, assert_invariants, closed, ms, open};
 
 const PATHS: [(&str, TokenDialect); 3] = [
@@ -136,33 +137,37 @@ fn replies_in_one_piece_have_tokens_but_no_times_of_them() {
 }
 
 /// Exponential times: the figures are those of the distribution, within 1 %; and so are the rates
-/// of tokens and of good replies in an open loop.
+/// of tokens and of good replies in an open loop. The ITL of six tokens is the mean of five times,
+/// and the latency the sum of six.
 #[test]
 fn times_of_tokens_are_those_of_a_known_distribution() {
+    const TTFT: f64 = 200e6;
+    const GAP: f64 = 20e6;
+    // P(x + y > t) for an exponential x and a sum y of five others.
+    let latency = |t: f64| {
+        let slower = 1.0 / GAP - 1.0 / TTFT;
+        let scaled = (1.0 / GAP / slower).powi(5) * (-t / TTFT).exp();
+        erlang(5, 1.0 / GAP, t) - scaled * erlang(5, slower, t)
+    };
     for path in [0, 2] {
-        let plan = open(50.0, Arrivals::Poisson, 40_000);
+        let plan = open(50.0, Arrivals::Poisson, 400_000);
         let plan = asks(plan, path, 1_000, true, "ttft < 200ms");
-        let behavior = model("ttft=exp:200ms,gap=exp:20ms,count=21..31");
+        let behavior = model("ttft=exp:200ms,gap=exp:20ms,count=6");
         let (t, served) = run(&plan, Link::with_latency(Span::ZERO), behavior);
-        assert_eq!((t.replies, t.failed), (40_000, 0), "{:?}", t.faults);
+        assert_eq!((t.replies, t.failed), (400_000, 0), "{:?}", t.faults);
         let tokens = tokens(&t);
         assert_eq!((tokens.chunks, tokens.output_tokens), (served.events, served.events));
-        for (hist, mean) in [(&tokens.ttft, 200e6), (&tokens.chunk_gap, 20e6), (&tokens.itl, 20e6)]
-        {
-            let measured = hist.mean_ns().expect("tokens");
-            assert!((measured / mean - 1.0).abs() < 0.01, "{measured}");
-        }
-        for (q, factor) in [(0.5, 2.0_f64.ln()), (0.99, 100.0_f64.ln())] {
-            let measured = tokens.ttft.quantile(q).expect("tokens").0 as f64;
-            assert!((measured / (200e6 * factor) - 1.0).abs() < 0.025, "{q}: {measured}");
-        }
-        let good = tokens.good as f64 / 40_000.0;
-        assert!((good / (1.0 - (-1.0_f64).exp()) - 1.0).abs() < 0.01, "{good}");
-        // 26 tokens in a reply, on average.
-        let rate = t.token_rate().expect("tokens");
-        assert!((rate / (t.rate() * 26.0) - 1.0).abs() < 0.01, "{rate}");
-        let one = t.token_rate_of_one().expect("tokens");
-        assert!((one / 50.0 - 1.0).abs() < 0.01, "{one}");
+        assert_exponential(&tokens.ttft, TTFT, "TTFT");
+        assert_exponential(&tokens.ttft_service, TTFT, "TTFT from the send");
+        assert_exponential(&tokens.chunk_gap, GAP, "gap");
+        let itl = |q| inverse(|t| erlang(5, 5.0 / GAP, t), q, 1e12);
+        assert_distribution(&tokens.itl, GAP, itl, "ITL");
+        let end = |q| inverse(latency, q, 1e12);
+        assert_distribution(&t.times.response, TTFT + 5.0 * GAP, end, "latency");
+        assert_close(tokens.good as f64 / 400_000.0, 1.0 - (-1.0_f64).exp(), "goodput");
+        assert_close(t.token_rate().expect("tokens"), t.rate() * 6.0, "tokens per second");
+        assert_close(t.rate(), 50.0, "replies per second");
+        assert_close(t.token_rate_of_one().expect("tokens"), 1e9 / GAP, "of one user");
     }
 }
 

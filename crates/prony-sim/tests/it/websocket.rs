@@ -16,6 +16,7 @@ use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
 
 use crate::faults::random_setup;
+use crate::known::{assert_close, assert_exponential};
 use crate::plans::{Seed, assert_invariants, closed, ms, open};
 
 pub(crate) fn schedule(rate: f64, count: u64) -> MessagePlan {
@@ -113,31 +114,33 @@ fn a_freeze_delays_the_messages_that_are_due_in_it() {
     assert!(max.0.abs_diff(freeze.0) < 1_000_000, "{max}");
 }
 
-/// Exponential gaps and services: each message waits for the one before it in its connection, as
-/// in M/M/1. The measured distribution is the true one within 1 %.
+/// Exponential gaps and services: messages wait for a worker that they share, as in M/M/1 with a
+/// load of 20 %. The measured distributions are the true ones within 1 %.
 #[test]
 fn known_distributions_are_measured_within_1_percent() {
     let messages = MessagePlan {
         arrivals: MessageArrivals::Poisson,
         count: None,
-        time: Some(Span::from_secs(100)),
-        ..schedule(20.0, 1)
+        time: Some(Span::from_secs(500)),
+        ..schedule(40.0, 1)
     };
     let behavior = ServerBehavior {
         workers: std::num::NonZeroU32::new(1),
-        ..echo(Latency::Exponential(Span::from_micros(500)))
+        ..echo(Latency::Exponential(Span::from_micros(100)))
     };
-    // All connections share one worker: 4,000 messages per second would be too many for it, 1,000
-    // use half of it.
     let plan = websocket(open(1_000.0, Arrivals::Fixed, 50), Some(messages), None);
     let (t, served) = run(&plan, Link::with_latency(Span::ZERO), behavior);
-    let n = t.times.message.count() as f64;
-    assert!((n / (50.0 * 100.0 * 20.0) - 1.0).abs() < 0.02, "{n}");
-    assert_eq!(served.socket_messages_sent as f64, n);
-    // M/M/1: the time in the system is exponential with the mean 1 / (2000 - 1000).
-    let mean = 1e9 / 1_000.0;
-    let measured = t.times.message.mean_ns().expect("messages");
-    assert!((measured / mean - 1.0).abs() < 0.05, "{measured} {mean}");
+    assert_eq!((t.replies, t.failed), (50, 0), "{:?}", t.faults);
+    let n = t.times.message.count();
+    assert_close(n as f64, 50.0 * 500.0 * 40.0, "messages");
+    assert_eq!(served.socket_messages_sent, n);
+    // The time in the system is exponential with the mean 1 / (10,000 - 2,000). All messages are
+    // sent when they are due.
+    assert_exponential(&t.times.message, 1e9 / 8_000.0, "message");
+    assert_exponential(&t.times.message_service, 1e9 / 8_000.0, "message service");
+    assert_eq!(t.times.message_lag.max(), Some(Span::ZERO));
+    // Replies of M/M/1 are Poisson, too (Burke), and so are those of each connection.
+    assert_exponential(&t.times.message_gap, 1e9 / 40.0, "message gap");
 }
 
 /// A server that pushes a message each 20 ms, for connections that are closed after a number of
