@@ -10,7 +10,9 @@ use prony_core::plan::{
 };
 use prony_core::schedule::Arrivals;
 use prony_core::script::{Extract, PickRow, Place, Table};
+use prony_core::serve::{Latency, Serve};
 use prony_core::units::{ConnId, Nanos};
+use prony_core::websocket::{Event, MESSAGE_MAX, Reader, Role};
 use prony_sim::link::Link;
 use prony_sim::server::{Connections, Server, ServerModel};
 use prony_sim::world::Setup;
@@ -18,6 +20,7 @@ use prony_sim::{Outcome, load};
 
 use crate::delegate::delegate;
 use crate::plans::{assert_invariants, get, ms, open};
+use crate::websocket::{echo, schedule, websocket};
 
 /// A shop. The reply to a login has a cookie, a token in a header and a secret in the page; an
 /// order must have all three.
@@ -62,14 +65,14 @@ impl ServerModel for Shop {
 }
 
 /// A server that records the bytes received on each connection.
-struct Recorded<M> {
-    server: Server<M>,
+struct Recorded<S> {
+    server: S,
     streams: BTreeMap<(u32, u32), Vec<u8>>,
 }
 
-impl<M: ServerModel> Recorded<M> {
-    fn new(model: M) -> Self {
-        Self { server: Server::new(model), streams: BTreeMap::new() }
+impl<S: Machine> Recorded<S> {
+    fn new(server: S) -> Self {
+        Self { server, streams: BTreeMap::new() }
     }
 
     /// The recorded bytes of all connections, sorted.
@@ -81,7 +84,7 @@ impl<M: ServerModel> Recorded<M> {
     }
 }
 
-impl<M: ServerModel> Machine for Recorded<M> {
+impl<S: Machine> Machine for Recorded<S> {
     delegate!(server: on_connected on_closed on_tick on_stop poll_action take_output deadline);
 
     fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
@@ -147,8 +150,13 @@ fn shopping(count: u64) -> Plan {
     plan
 }
 
-fn run<M: ServerModel>(plan: &Plan, shares: u32, link: Link, model: M) -> (Outcome, Recorded<M>) {
-    let mut recorded = Recorded::new(model);
+fn run<M: ServerModel>(
+    plan: &Plan,
+    shares: u32,
+    link: Link,
+    model: M,
+) -> (Outcome, Recorded<Server<M>>) {
+    let mut recorded = Recorded::new(Server::new(model));
     let setup = Setup { watch: false, ..Setup::new(link, 5) };
     let outcome = load(plan, shares, &setup, &mut [&mut recorded]);
     assert_invariants(&outcome, "templates");
@@ -320,4 +328,41 @@ fn a_variable_keeps_its_random_value() {
     }
     seen.dedup();
     assert_eq!(seen.len(), 20);
+}
+
+/// Template fields of a message of WebSocket are filled in once per connection: all messages of a
+/// connection have the same number, and each connection has its own.
+#[test]
+fn messages_of_websocket_have_the_values_of_their_connection() {
+    let mut plan = websocket(open(50.0, Arrivals::Fixed, 20), Some(schedule(100.0, 5)), None);
+    plan.calls =
+        vec![template("GET", "/room/{{counter}}", &[], "{\"number\":\"<{{counter}}>\"}")].into();
+    plan.check().expect("a valid plan");
+    let mut server = Recorded::new(Serve::new(echo(Latency::None), 5));
+    let setup = Setup::new(Link::with_latency(ms(0)), 5);
+    let t = load(&plan, 1, &setup, &mut [&mut server]).main();
+    assert_eq!((t.replies, t.failed), (20, 0), "{:?}", t.faults);
+    assert_eq!(t.stream_messages.expect("messages").answered, 100);
+    let mut numbers = Vec::new();
+    for stream in server.streams.into_values() {
+        let end = stream.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        let head = String::from_utf8(stream[..end].to_vec()).expect("text");
+        let (mut reader, mut texts) = (Reader::new(Role::Server, MESSAGE_MAX), vec![Vec::new()]);
+        let used = reader.read(&stream[end..], |event| match event {
+            Event::Piece(piece) => texts.last_mut().expect("a text").extend_from_slice(piece),
+            Event::End(_) => texts.push(Vec::new()),
+            _ => {}
+        });
+        assert_eq!(used, Ok(stream.len() - end));
+        assert_eq!((texts.pop(), texts.len()), (Some(Vec::new()), 5));
+        let number = head.split(['/', ' ']).nth(3).expect("a path").to_owned();
+        let expected = format!("{{\"number\":\"<{number}>\"}}").into_bytes();
+        assert_eq!(texts, vec![expected; 5], "{head}");
+        numbers.push(number.parse::<u32>().expect("a number"));
+    }
+    numbers.sort_unstable();
+    assert!(
+        numbers.windows(2).all(|two| two[1] == two[0] + 1) && numbers.len() == 20,
+        "{numbers:?}"
+    );
 }
