@@ -2,12 +2,13 @@
 //! environment, and tests it there; `cargo xtask hosts` tests it on a Ray cluster;
 //! `cargo xtask stubs` keeps its keywords equal to the options.
 //!
-//! maturin, pytest and the type checkers come from PyPI. If it cannot be reached, `ci` skips the
-//! step and reports that at its end. With `PRONY_CI_STRICT=1` that is a failure.
+//! maturin, pytest and the type checkers come from PyPI, the schema of jobs for Kubernetes is in a Go
+//! module. If they cannot be reached, `ci` skips what needs them and reports that at its end. With
+//! `PRONY_CI_STRICT=1` that is a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -24,6 +25,10 @@ const OF_TESTS: [&str; 3] = ["pytest>=8,<10", "pandas>=2,<4", "matplotlib>=3.8,<
 const OF_HOSTS: [&str; 2] = ["pytest>=8,<10", "ray>=2.52,<3"];
 /// The tests that need only Ray.
 const OF_RAY: [&str; 2] = ["python/tests_ray/test_contract.py", "python/tests_ray/test_ray_job.py"];
+
+/// The Go module with KubeRay's own schema of its jobs, and where that is in it.
+const KUBERAY: &str = "github.com/ray-project/kuberay/ray-operator@v1.6.0";
+const SCHEMA: &str = "config/crd/bases/ray.io_rayjobs.yaml";
 
 struct Settings {
     /// The program, if it is built already.
@@ -59,8 +64,9 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 }
 
 /// `cargo xtask hosts`: runs on several hosts with Ray, on a cluster of four nodes in this machine.
+/// The wheel comes from a source distribution, which no step of `ci` builds.
 pub(crate) fn hosts(args: &[String]) -> Result<()> {
-    let mut settings = Settings::default();
+    let mut settings = Settings { sdist: true, ..Settings::default() };
     match args {
         [] => {}
         [option, profile] if option == "--profile" => settings.profile.clone_from(profile),
@@ -68,6 +74,7 @@ pub(crate) fn hosts(args: &[String]) -> Result<()> {
     }
     install_tools()?;
     install_ray()?;
+    install_schema()?;
     on_ray(&build(&settings)?, &["python/tests_ray"])
 }
 
@@ -91,7 +98,14 @@ fn on_ray(wheel: &Path, tests: &[&str]) -> Result<()> {
 fn pytest(environment: &Path, tests: &[&str]) -> Result<()> {
     let cache = format!("cache_dir={}", folder()?.join("pytest").display());
     let options = ["-m", "pytest", "-q", "-o", &cache];
-    let all = || program(environment.join("bin/python"), &options);
+    let schema = schema()?;
+    let all = || {
+        let mut all = program(environment.join("bin/python"), &options);
+        if schema.exists() {
+            all.env("PRONY_TEST_KUBERAY", &schema);
+        }
+        all
+    };
     if run(all().args(tests)).is_ok() {
         return Ok(());
     }
@@ -109,6 +123,27 @@ fn install_ray() -> Result<()> {
     run(pip(&environment, &["install"]).args(OF_HOSTS))
 }
 
+/// Where a copy of KubeRay's schema is, if it was installed.
+fn schema() -> Result<PathBuf> {
+    Ok(folder()?.join("kuberay").join(KUBERAY.replace('/', "+")).join("rayjobs.yaml"))
+}
+
+fn install_schema() -> Result<()> {
+    let (schema, go) = (schema()?, shell::which("go").context("go is not installed")?);
+    if schema.exists() {
+        return Ok(());
+    }
+    let folder = schema.parent().context("a folder")?;
+    fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    fs::write(folder.join("go.mod"), "module x\n\ngo 1.22\n")?;
+    let mut download = program(go, &["mod", "download", "-json", KUBERAY]);
+    let found = download.current_dir(folder).output().context("go")?;
+    let found: serde_json::Value = serde_json::from_slice(&found.stdout).context("go's output")?;
+    let Some(module) = found["Dir"].as_str() else { bail!("{KUBERAY}: {}", found["Error"]) };
+    fs::copy(Path::new(module).join(SCHEMA), &schema).context(SCHEMA)?;
+    Ok(())
+}
+
 fn has_ray() -> Result<bool> {
     let ray = folder()?.join("ray");
     Ok(["bin/ray", "bin/pytest"].into_iter().all(|program| ray.join(program).exists()))
@@ -120,12 +155,34 @@ pub(crate) fn packages() -> Result<()> {
     {
         println!("cannot install what the Python package needs: {e:#}");
     }
+    if let Err(e) = install_schema() {
+        println!("cannot install KubeRay's schema: {e:#}");
+    }
     Ok(())
 }
 
-/// The step that builds the wheel, for the step that tests it.
+/// The step that builds the wheel, for the step that tests it, and makes the source distribution.
 pub(crate) fn wheel() -> Result<()> {
-    if is_installed()? { build(&of_release()?).map(drop) } else { Ok(()) }
+    if !is_installed()? {
+        return Ok(());
+    }
+    build(&of_release()?)?;
+    check_sdist()
+}
+
+/// The source distribution has all crates, in the versions of the lock file. This takes seconds;
+/// `cargo xtask hosts` builds the wheel from it, which takes minutes.
+fn check_sdist() -> Result<()> {
+    let (tools, unpacked) = (folder()?.join("tools"), folder()?.join("sdist"));
+    if unpacked.exists() {
+        fs::remove_dir_all(&unpacked).context("the source distribution")?;
+    }
+    fs::create_dir_all(&unpacked).context("the source distribution")?;
+    let archive = sdist(&tools, &unpacked)?;
+    let unpack = ["-x", "-z", "--strip-components=1", "-f"];
+    run(program("tar", &unpack).arg(archive).arg("-C").arg(&unpacked))?;
+    let mut metadata = cargo(&["metadata", "--locked", "--quiet", "--format-version=1"]);
+    run(metadata.current_dir(&unpacked).stdout(Stdio::null()))
 }
 
 /// The step that tests the wheel.
@@ -141,14 +198,19 @@ fn of_release() -> Result<Settings> {
     Ok(Settings { program: Some(shell::prony("release")?), ..Settings::default() })
 }
 
-/// Reports a skipped step, and fails if all are required.
+/// Reports skipped steps and tests, and fails if all are required.
 pub(crate) fn report_skipped() -> Result<()> {
-    if is_installed()? && has_ray()? {
-        return Ok(());
+    let mut is_complete = true;
+    if !(is_installed()? && has_ray()?) {
+        let what = if is_installed()? { "runs on a Ray cluster" } else { "the Python package" };
+        println!("not covered: {what} (maturin, pytest and Ray, from PyPI)");
+        is_complete = false;
     }
-    let what = if is_installed()? { "runs on a Ray cluster" } else { "the Python package" };
-    println!("not covered: {what} (maturin, pytest and Ray, from PyPI)");
-    if strict() {
+    if !schema()?.exists() {
+        println!("not covered: jobs for Kubernetes beside KubeRay's schema (a Go module)");
+        is_complete = false;
+    }
+    if !is_complete && strict() {
         bail!("not all of the Python package was tested, and PRONY_CI_STRICT is set");
     }
     Ok(())
