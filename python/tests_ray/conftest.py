@@ -29,17 +29,55 @@ from ray.cluster_utils import Cluster  # noqa: E402
 NODE = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
 
 
+# What hosts start as the program: the program itself, unless a test wants something around it.
+AROUND = """#!/bin/sh
+export PRONY={program}
+if [ -f {folder}/odd ]; then . {folder}/odd; fi
+exec "$PRONY" "$@"
+"""
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Any]:
+def hosts_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with what hosts start."""
+    folder = tmp_path_factory.mktemp("hosts")
+    program = folder / "prony"
+    of_wheel = Path(sys.executable).with_name("prony")
+    program.write_text(AROUND.format(program=of_wheel, folder=folder))
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cluster(hosts_folder: Path) -> Iterator[Any]:
     """A head without a CPU, and four hosts with one each."""
+    # Actors have the environment of their node.
+    os.environ["PRONY_PROGRAM"] = str(hosts_folder / "prony")
     cluster = Cluster(
         initialize_head=True,
         head_node_args={**NODE, "num_cpus": 0},
     )
     for _ in range(4):
         cluster.add_node(**NODE)
+    del os.environ["PRONY_PROGRAM"]
     yield cluster
     cluster.shutdown()
+
+
+@pytest.fixture
+def around(hosts_folder: Path) -> Iterator[Callable[[str], None]]:
+    """Runs lines of a shell on each host instead of its worker, whose command line is
+    `"$PRONY" "$@"`; only the first one does what follows `if first; then`."""
+    first = hosts_folder / "first"
+
+    def put(lines: str) -> None:
+        head = f"first() {{ mkdir {first} 2>/dev/null; }}\n"
+        (hosts_folder / "odd").write_text(head + lines)
+
+    yield put
+    (hosts_folder / "odd").unlink()
+    if first.exists():
+        first.rmdir()
 
 
 class Ended:
@@ -68,11 +106,12 @@ class Ended:
 
 
 class Running:
-    """A run of the program on the cluster."""
+    """A run of the program on the cluster at this address, or with workers of this machine."""
 
-    def __init__(self, address: str, words: list[str]) -> None:
+    def __init__(self, address: str | None, words: list[str]) -> None:
         program = Path(sys.executable).with_name("prony")
-        line = [str(program), "load", "--engine", "ray", "--cluster", address, "--json", *words]
+        engine = ["ray", "--cluster", address] if address is not None else ["local"]
+        line = [str(program), "load", "--engine", *engine, "--json", *words]
         self.process = subprocess.Popen(
             line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -100,6 +139,14 @@ Start = Callable[..., Running]
 def start(cluster: Any) -> Start:
     """Starts a run on the cluster."""
     return lambda *words: Running(cluster.address, list(words))
+
+
+@pytest.fixture(params=["ray", "local"])
+def either(request: pytest.FixtureRequest) -> Start:
+    """Starts a run with each of the engines."""
+    is_ray = request.param == "ray"
+    address = request.getfixturevalue("cluster").address if is_ray else None
+    return lambda *words: Running(address, list(words))
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:

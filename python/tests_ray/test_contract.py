@@ -1,20 +1,24 @@
-"""The contract of engines, on Ray: the same as crates/prony/tests/it/hosts.rs asks of `local`."""
+"""The contract of engines. What does not depend on a cluster runs with both of them (`either`), so
+that it stays the same contract; crates/prony/tests/it/hosts.rs asks more of `local`."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import prony
+import pytest
 from conftest import NODE, Start, at_work, gone, kill, parent
 
 
-def test_four_hosts_make_one_run(start: Start, server: prony.Server) -> None:
-    ended = start("-r", "400", "-d", "3s", "--hosts", "4", "--accept-invalid", server.url).wait()
+def test_four_hosts_make_one_run(either: Start, server: prony.Server) -> None:
+    ended = either("-r", "400", "-d", "3s", "--hosts", "4", "--accept-invalid", server.url).wait()
     assert ended.code == 0, ended.err
     assert (ended.tally["started"], ended.tally["replies"]) == (1200, 1200)
     assert server.stop()["replies"] == 1200
@@ -44,10 +48,97 @@ def test_clusters_without_tokens_are_refused(cluster: Any, server: prony.Server)
     assert server.stop()["requests"] == 0
 
 
-def test_a_killed_worker_is_named_and_its_share_is_not_moved(
-    start: Start, server: prony.Server
+def test_a_cluster_without_tokens_can_be_accepted(server: prony.Server) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
+    node = {**NODE, "num_cpus": 1}
+    script = f"""
+import sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={node})
+print("address", cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", script], env=environment, **pipes) as open_to_all:
+        lines = (line.split() for line in open_to_all.stdout)
+        address = next(words[1] for words in lines if words[:1] == ["address"])
+        line = [sys.executable, "-m", "prony", "load", "--engine", "ray", "--hosts", "1", "--json"]
+        line += ["-r", "100", "-d", "1s", "--accept-invalid", "--cluster", address, server.url]
+
+        def run(*words: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [*line, *words], env=environment, capture_output=True, text=True, timeout=120
+            )
+
+        refused = run()
+        assert refused.returncode == 2 and "set RAY_AUTH_MODE=token" in refused.stderr
+        done = run("--insecure-cluster")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["measurement"]["tally"]["replies"] == 100
+        assert server.stop()["replies"] == 100
+        assert open_to_all.stdin is not None
+        open_to_all.stdin.close()
+
+
+def test_a_token_is_needed_where_the_cluster_has_one(cluster: Any, server: prony.Server) -> None:
+    line = [sys.executable, "-m", "prony", "load", "--engine", "ray", "--hosts", "2", "-n", "10"]
+    line += ["--insecure-cluster", "--cluster", cluster.address, server.url]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")}
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=170)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert f"no Ray cluster at {cluster.address}: " in done.stderr, done.stderr
+    assert server.stop()["requests"] == 0
+
+
+def test_offsets_of_clocks_are_measured_and_corrected(
+    start: Start, server: prony.Server, around: Callable[[str], None]
 ) -> None:
-    run = start("-r", "300", "-d", "8s", "--hosts", "3", "--no-progress", server.url)
+    # Each worker's offset of -9 s to 9 s depends on its process number.
+    around('exec "$PRONY" "$@" --clock-offset $(( ($$ % 7 - 3) * 3000000000 ))')
+    ended = start("-r", "400", "-d", "2s", "--hosts", "4", "--accept-invalid", server.url).wait()
+    assert ended.code == 0, ended.err
+    assert ended.tally["replies"] == server.stop()["replies"] == 800
+    step = 3_000_000_000
+    offsets = [host["clock"]["offset_ns"] for host in ended.hosts]
+    for host, offset in zip(ended.hosts, offsets):
+        off = (offset + step // 2) % step - step // 2
+        assert abs(off) <= host["clock"]["bound"] < step // 10, host
+        assert host["start_late"] < step
+    assert any(abs(offset) > step // 2 for offset in offsets), offsets
+    # Series are aligned by the agreed start, so no interval is off by seconds.
+    assert ended.tally["end"] - ended.tally["start"] < 2 * step
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        # The order reaches the worker changed: its instant has passed.
+        ("""sed -u 's/"at_unix_ns":[0-9]*/"at_unix_ns":1/' | "$PRONY" "$@" """, " too late"),
+        (
+            """"$PRONY" "$@" | sed -u '/"type":"armed"/d'""",
+            " did not acknowledge the start in time",
+        ),
+    ],
+    ids=["late", "not-acknowledged"],
+)
+def test_one_worker_that_is_not_ready_starts_none(
+    odd: str, why: str, start: Start, server: prony.Server, around: Callable[[str], None]
+) -> None:
+    around(f"if first; then {odd}; exit; fi")
+    ended = start("-r", "300", "-d", "2s", "--hosts", "3", server.url).wait()
+    assert (ended.code, ended.out) == (2, ""), ended.err
+    assert f"{why}; nothing was sent" in ended.err, ended.err
+    # Those who have acknowledged the start must not send anything, either.
+    time.sleep(1)
+    assert server.stop()["requests"] == 0
+    assert gone(at_work())
+
+
+def test_a_killed_worker_is_named_and_its_share_is_not_moved(
+    either: Start, server: prony.Server
+) -> None:
+    run = either("-r", "300", "-d", "8s", "--hosts", "3", "--no-progress", server.url)
     workers = run.workers(3)
     time.sleep(5)
     kill(workers[1])
@@ -72,9 +163,9 @@ def test_a_killed_actor_takes_its_worker_along(start: Start, server: prony.Serve
     assert gone(workers)
 
 
-def test_a_silent_worker_can_stop_the_run(start: Start, server: prony.Server) -> None:
+def test_a_silent_worker_can_stop_the_run(either: Start, server: prony.Server) -> None:
     words = ["-r", "300", "-d", "30s", "--hosts", "3", "--no-progress", "--on-loss", "stop"]
-    run = start(*words, server.url)
+    run = either(*words, server.url)
     workers = run.workers(3)
     time.sleep(4)
     kill(workers[2], signal.SIGSTOP)
@@ -85,9 +176,9 @@ def test_a_silent_worker_can_stop_the_run(start: Start, server: prony.Server) ->
     assert gone(workers)
 
 
-def test_an_interruption_drains_all_workers(start: Start) -> None:
+def test_an_interruption_drains_all_workers(either: Start) -> None:
     with prony.serve(latency="fixed:200ms") as server:
-        run = start("-r", "200", "-d", "60s", "--hosts", "2", "--quiet", server.url)
+        run = either("-r", "200", "-d", "60s", "--hosts", "2", "--quiet", server.url)
         workers = run.workers(2)
         time.sleep(5)
         run.process.send_signal(signal.SIGINT)
@@ -98,8 +189,28 @@ def test_an_interruption_drains_all_workers(start: Start) -> None:
         assert gone(workers)
 
 
-def test_workers_end_with_their_driver(start: Start, server: prony.Server) -> None:
-    run = start("-r", "200", "-d", "60s", "--hosts", "3", "--quiet", server.url)
+def test_a_second_interruption_stops_all_workers_at_once(either: Start) -> None:
+    with prony.serve(latency="fixed:20s") as server:
+        run = either("-r", "100", "-d", "60s", "--hosts", "2", "--quiet", server.url)
+        workers = run.workers(2)
+        time.sleep(4)
+        run.process.send_signal(signal.SIGINT)
+        time.sleep(1)
+        # It waits for replies that take 20 s.
+        assert run.process.poll() is None and at_work() == workers
+        begun = time.monotonic()
+        run.process.send_signal(signal.SIGINT)
+        ended = run.wait()
+        assert time.monotonic() - begun < 12
+        assert ended.code == 130, ended.err
+        assert (ended.tally["replies"], ended.tally["failed"]) == (0, 0)
+        assert ended.tally["unfinished"] == ended.tally["started"] > 50
+        assert [host for host in ended.hosts if "lost" in host] == []
+        assert gone(workers)
+
+
+def test_workers_end_with_their_driver(either: Start, server: prony.Server) -> None:
+    run = either("-r", "200", "-d", "60s", "--hosts", "3", "--quiet", server.url)
     workers = run.workers(3)
     time.sleep(2)
     run.process.kill()
