@@ -32,7 +32,8 @@ use source::Source;
 pub const SILENCE: Duration = Duration::from_millis(2_500);
 /// The minimum time from the agreement to the start.
 const LEAD_MIN: Duration = Duration::from_millis(500);
-/// That time is also at least this multiple of the slowest reply.
+/// That time is also at least this multiple of the slowest reply: for the order, for its
+/// acknowledgement, and for the order to start nothing after all.
 const LEAD_ANSWERS: u32 = 3;
 /// Pings before the start, and after the end.
 const PINGS: u32 = 40;
@@ -339,7 +340,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Agree on a start: nothing starts unless every worker acknowledges it in time.
+    /// Agree on a start: nothing starts unless every worker acknowledges it in time. That is while
+    /// the others can still be stopped before it.
     fn agree(&mut self) -> Result<(), Error> {
         let slowest = self
             .workers
@@ -348,6 +350,7 @@ impl Driver<'_> {
         let slowest = slowest.max().unwrap_or_default();
         let lead = LEAD_MIN.max(slowest.min(PATIENCE) * LEAD_ANSWERS);
         let first = self.first_start(lead)?;
+        let last = first.at - first.at.saturating_duration_since(Instant::now()) / LEAD_ANSWERS;
         let start = first.delayed(self.delay());
         let Start { unix_ns, at } = start;
         let lead = at.saturating_duration_since(Instant::now());
@@ -363,7 +366,7 @@ impl Driver<'_> {
         })?;
         while !self.workers.iter().all(|worker| worker.armed) {
             self.stopped()?;
-            if Instant::now() >= first.at {
+            if Instant::now() >= last {
                 let late = self.workers.iter().position(|worker| !worker.armed).unwrap_or(0);
                 return Err(self.refused(late, "did not acknowledge the start in time"));
             }
