@@ -374,7 +374,7 @@ impl Driver<'_> {
                 self.prepare(event)?;
             }
         }
-        self.all_are_armed(first)?;
+        self.all_are_armed(last)?;
         self.start = Some(start);
         Ok(())
     }

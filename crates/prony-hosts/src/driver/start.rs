@@ -30,13 +30,13 @@ impl Driver<'_> {
         }
     }
 
-    /// Waits until the workers of all runs with which it starts have acknowledged the start, before
-    /// the `first` of them.
-    pub(super) fn all_are_armed(&mut self, first: Start) -> Result<(), Error> {
+    /// Waits until the workers of all runs with which it starts have acknowledged the start, until
+    /// `last`: after that, the others could not be stopped before they start.
+    pub(super) fn all_are_armed(&mut self, last: Instant) -> Result<(), Error> {
         let Some(beside) = self.job.beside.as_ref() else { return Ok(()) };
         beside.armed();
         while !beside.are_armed()? {
-            if Instant::now() >= first.at {
+            if Instant::now() >= last {
                 let why = "the phases beside it did not acknowledge the start in time";
                 return Err(Error::Machine(format!("{why}; nothing was sent")));
             }
