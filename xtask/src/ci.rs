@@ -38,8 +38,8 @@ struct Stage {
 
 /// The order of a whole run. A failure is reported at once, so the quickest steps come first.
 const STAGES: [Stage; 3] = [
-    // Downloads, beside the compiler. Crates that depend on each other are checked one by one, which
-    // leaves a processor for the release.
+    // Downloads, beside the compiler. Crates that depend on each other are checked one by one,
+    // which leaves a processor for the release.
     Stage {
         front: &["format", "tidy", "licenses", "lints", "docs", "compile"],
         beside: &[&["tools", "spelling", "packages"]],

@@ -2,9 +2,9 @@
 //! environment, and tests it there; `cargo xtask hosts` tests it on a Ray cluster;
 //! `cargo xtask stubs` keeps its keywords equal to the options.
 //!
-//! maturin, pytest and the type checkers come from PyPI, the schema of jobs for Kubernetes is in a Go
-//! module. If they cannot be reached, `ci` skips what needs them and reports that at its end. With
-//! `PRONY_CI_STRICT=1` that is a failure.
+//! maturin, pytest and the type checkers come from PyPI, the schema of jobs for Kubernetes is in a
+//! Go module. If they cannot be reached, `ci` skips what needs them and reports that at its end.
+//! With `PRONY_CI_STRICT=1` that is a failure.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,19 +2,19 @@
 //! Markdown. `docs/compare.md` documents the fields.
 
 mod text;
-mod words;
 
 use std::fmt::Write as _;
 
 use prony_core::comparison::{
-    Answer, Compared, Design, Figure, Held, Measured, Missing, Outcome, Rounds, Shape,
+    Answer, Compared, Design, Figure, Held, Measured, Outcome, Rounds, Shape,
 };
 use prony_core::record::hist::Hist;
 use prony_core::units::Span;
 use serde::Serialize;
 
 pub(crate) use text::{shown, value};
-pub(crate) use words::log_sentence;
+
+use super::words::changes;
 
 /// The schema version of the JSON report.
 const SCHEMA: u32 = 1;
@@ -265,7 +265,7 @@ impl Comparison {
                         Held::Fails => "fails",
                         Held::Unknown => "unknown",
                     },
-                    sentence: words::limit(limit, *held, compared, &target),
+                    sentence: changes::limit(limit, *held, compared, &target),
                 }
             };
             self.limits.extend(against.limits.iter().map(limit));
@@ -389,19 +389,9 @@ impl Change {
             difference,
             difference_lo,
             difference_hi,
-            outcome: outcome(compared.outcome),
-            sentence: words::change(compared, target, design.margin),
+            outcome: changes::outcome(compared.outcome),
+            sentence: changes::change(compared, target, design.margin),
         }
-    }
-}
-
-/// An outcome in JSON.
-pub(crate) fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Higher => "higher",
-        Outcome::Lower => "lower",
-        Outcome::Same => "same",
-        Outcome::Undecided => "undecided",
     }
 }
 
@@ -421,29 +411,8 @@ impl Distribution {
                 Outcome::Same => "same",
                 Outcome::Undecided => "undecided",
             },
-            sentence: words::distribution(shape, target, design.margin),
+            sentence: changes::distribution(shape, target, design.margin),
             quantiles: shape.bands.iter().map(quantile).collect(),
-        }
-    }
-}
-
-/// Why a figure has no interval, as the end of a sentence.
-fn missing(missing: Option<Missing>) -> String {
-    match missing {
-        Some(Missing::TooFewSamples { needs }) => format!(
-            "it needs {} requests in each block; run longer blocks (-d)",
-            super::units::count(needs)
-        ),
-        Some(Missing::TooFewRounds) => "fewer than two rounds are complete".into(),
-        Some(Missing::NotMeasured) | None => {
-            "it was not measured, or a run is too short for its interval; run longer (-d)".into()
-        }
-        Some(Missing::TooCoarse { step }) => {
-            format!("the log has its times to {} only", super::units::exact(step))
-        }
-        Some(Missing::NoInterval { of_log, why }) => {
-            let side = if of_log { "the log" } else { "the run" };
-            format!("{side} has no interval of it ({})", super::words::no_interval(why))
         }
     }
 }

@@ -6,8 +6,8 @@ use prony_core::summary::Summary;
 use prony_core::units::Span;
 use serde::Serialize;
 
-use super::comparison::{log_sentence, outcome};
 use super::units;
+use super::words::changes::{log_sentence, outcome};
 
 /// What is compared, and how exactly.
 #[derive(Clone, Debug, Serialize)]

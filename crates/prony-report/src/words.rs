@@ -1,6 +1,7 @@
 //! Names and sentences for what the core counts: each error, each reason of a verdict with what to
 //! do about it, and the bottleneck.
 
+pub(crate) mod changes;
 mod thresholds;
 
 use prony_core::fault::Fault;

@@ -61,7 +61,8 @@ struct Shared {
 }
 
 impl RawFile {
-    /// Begins the raw results of a run of this plan: CSV, JSON lines or Parquet, as the ending says.
+    /// Begins the raw results of a run of this plan: CSV, JSON lines or Parquet, as the ending
+    /// says.
     /// `waits`: workers wait for the writer, instead of leaving requests out.
     ///
     /// # Errors

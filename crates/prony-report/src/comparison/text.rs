@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::super::text::shortened;
 use super::super::units;
-use super::words::{number, signed};
 use super::{Change, Comparison, Distribution, Quantile};
+use crate::words::changes::{number, signed};
 
 const LABEL: usize = 14;
 const CELL: usize = 12;

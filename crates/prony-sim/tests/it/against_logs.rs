@@ -53,8 +53,8 @@ impl World {
     }
 }
 
-/// Writes a log of this world: requests for two paths, one of three for `/b/`, at the times of their
-/// ends. One in fifty has the status 500, and took two seconds.
+/// Writes a log of this world: requests for two paths, one of three for `/b/`, at the times of
+/// their ends. One in fifty has the status 500, and took two seconds.
 fn write_log(path: &Path, world: World, seed: u64) {
     let mut came = Sequence::new(seed, Stream::Arrivals);
     let mut served = Sequence::new(seed ^ 0x5eed, Stream::Serve);

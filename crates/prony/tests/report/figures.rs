@@ -304,3 +304,12 @@ fn the_text_report_fits_a_narrow_screen() {
         }
     }
 }
+
+#[test]
+fn documentation_lists_the_columns_of_the_csv() {
+    let csv = render(Format::Csv, &sample::closed(), &Style::default());
+    let header = String::from_utf8(csv).expect("CSV is UTF-8");
+    let header = header.lines().next().expect("a header");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/json.md");
+    assert!(std::fs::read_to_string(path).expect("the page").contains(header));
+}

@@ -1,5 +1,7 @@
 //! Compares the JSON report with its committed schema, and both with their documentation.
 
+mod hosts;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::sync::Arc;
 use prony_core::fault::Fault;
 use prony_core::plan::{
     self, Alternative, AtLimit, BroadcastPlan, Clients, Control, Follow, Gate, Group, GrpcCall,
-    Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace,
+    Http2Spec, HttpVersion, Load, MessageArrivals, MessageMessagePlan, MessageReply, Pace,
     Placement, ProxySpec, RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan,
     Switch, Think, TokenDialect, TokenPlan, WebSocketPlan,
 };
@@ -15,15 +17,15 @@ use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::Series;
 use prony_core::record::{
-    Broadcast, FirstHandshake, GroupTally, NameTally, Pings, ProxyTally, Reconnects, RedirectTally,
-    StepTally, StreamBodies, StreamMessages, StreamTime, Times, TokenTally,
+    Broadcast, GroupTally, NameTally, Pings, ProxyTally, Reconnects, RedirectTally, StepTally,
+    StreamBodies, StreamMessages, StreamTime, Times, TokenTally,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
 use prony_core::summary::{
-    BadLine, Burstiness, ClockOffset, CpuPressure, DirectorCost, Host, Hosts, LogBodies, LogRead,
-    Loss, PART_FORMAT, Part, Replayed, RunInfo, SchedDelay, Stalls, Summary,
+    BadLine, Burstiness, CpuPressure, DirectorCost, LogBodies, LogRead, Part, Replayed, RunInfo,
+    SchedDelay, Stalls, Summary,
 };
 use prony_core::units::{Nanos, Span};
 use prony_report::{Format, Style, render};
@@ -151,45 +153,6 @@ fn with_causes() -> [Summary; 2] {
     (t.replies, t.end) = (6_003, Nanos(6_000_000_000));
     assert_eq!(report(&full)["verdict"]["bottleneck"]["kind"], "server");
     [late, full].map(sample::audited)
-}
-
-/// The report of a share, and a run on three hosts: one was too slow, one was lost, one is missing.
-fn on_hosts() -> [Summary; 3] {
-    let ms = Span::from_millis;
-    let mut part = sample::closed();
-    part.plan = part.plan.shard(1, 4);
-    part.run.part = Some(Part {
-        format: PART_FORMAT,
-        plan_digest: "ab".repeat(32),
-        host: "web2".into(),
-        start_at_unix: Some(1_700_000_000.5),
-        start_late: Some(ms(1)),
-    });
-    let first = FirstHandshake {
-        version: "1.3".into(),
-        suite: "TLS_AES_128_GCM_SHA256".into(),
-        group: Some("x25519".into()),
-        key_bits: Some(256),
-    };
-    part.main.tls.get_or_insert_default().first = Some(first);
-    let mut slow = Host::of("web1".into(), &under_cpu_pressure());
-    slow.send_lag_p99 = Some(ms(3));
-    slow.clock = Some(ClockOffset { offset_ns: -7_000, bound: ms(1), drift_ns: Some(-90) });
-    let mut lost = Host::of("web2".into(), &part);
-    lost.lost = Some(Loss { after: ms(7_000), cause: "killed by signal 9".into(), offered: 0.5 });
-    let mut whole = sample::closed();
-    whole.run.hosts = Some(Box::new(Hosts {
-        shards: 3,
-        hosts: vec![slow, lost],
-        missing: vec![2],
-        start_at_unix: Some(1_700_000_000.5),
-    }));
-    let reported = &report(&whole)["verdict"]["reasons"];
-    let reported: Vec<_> = reported.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
-    assert_eq!(reported, ["on-host", "on-host", "on-host", "on-host", "partial"]);
-    let mut open = sample::open();
-    open.run.hosts.clone_from(&whole.run.hosts);
-    [part, whole, open]
 }
 
 /// Runs over HTTP/2 that each of its limits has limited.
@@ -435,7 +398,7 @@ fn summaries() -> Vec<Summary> {
     all.extend(doubtful());
     all.push(under_cpu_pressure());
     all.push(through_a_proxy());
-    all.extend(on_hosts());
+    all.extend(hosts::on_hosts());
     all.extend(over_http2());
     all.push(autocorrelated());
     all.extend(with_causes());
@@ -598,12 +561,4 @@ fn all_fields_are_used_and_documented() {
             assert!(in_schema.contains(name), "docs/json.md documents `{name}`, which is no field");
         }
     }
-}
-
-#[test]
-fn documentation_lists_the_columns_of_the_csv() {
-    let csv = render(Format::Csv, &sample::closed(), &Style::default());
-    let header = String::from_utf8(csv).expect("CSV is UTF-8");
-    let header = header.lines().next().expect("a header");
-    assert!(read("docs/json.md").contains(header));
 }

@@ -11,8 +11,8 @@ const MS: u64 = 1_000_000;
 const N: u64 = 4_000;
 
 /// A replay of 20 s. Of each name: the share of requests that have times in the log, and by what
-/// factor the run is slower. Times are exponential with a mean of 10 ms, 20 ms, ..., and the log has
-/// them in these steps.
+/// factor the run is slower. Times are exponential with a mean of 10 ms, 20 ms, ..., and the log
+/// has them in these steps.
 fn replayed(names: &[(f64, f64)], step: u64) -> Summary {
     let (mut main, mut log) = (Tally::new(Nanos::ZERO), Series::new(Nanos::ZERO));
     main.names = vec![NameTally::default(); names.len()];

@@ -1,5 +1,4 @@
-//! The exchanges that have started and not ended, in one slab; the checks of replies, and what
-//! sessions extract from them. Knows nothing of sockets.
+//! The exchanges in progress, in one slab, with checks and extracts. Knows nothing of sockets.
 
 mod broadcast;
 mod checked;
@@ -24,7 +23,6 @@ use crate::plan::Plan;
 use crate::record::Stamps;
 use crate::script::Capture;
 use crate::units::{Nanos, RequestId, Span};
-
 use content::BodyMatch;
 pub(super) use messages::{Messages, ToSend};
 pub(super) use streams::After;

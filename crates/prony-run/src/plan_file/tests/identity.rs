@@ -1,14 +1,15 @@
 //! Property test: writing a plan and reading it again gives the same plan.
 
+mod tls;
+
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use prony_core::plan::{
     Alternative, AtLimit, AwsSigning, Burst, CallSpec, Checks, Control, Cookies, Data, Expect,
     Follow, Gate, Group, GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement,
-    Plan, ProxySpec, RedirectServer, Redirects, Resume, Retry, RetryOn, SessionKind, Sessions,
-    Shard, Step, Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TlsVersion, TokenDialect,
-    TokenPlan, Until, steps,
+    Plan, ProxySpec, RedirectServer, Redirects, Retry, RetryOn, SessionKind, Sessions, Shard, Step,
+    Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TokenDialect, TokenPlan, Until, steps,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
@@ -283,36 +284,6 @@ fn load() -> impl Strategy<Value = Load> {
     ]
 }
 
-/// A certificate and its key, created once.
-fn pem() -> (String, String) {
-    static PEM: OnceLock<(String, String)> = OnceLock::new();
-    let make = || {
-        let made = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
-        (made.cert.pem(), made.signing_key.serialize_pem())
-    };
-    PEM.get_or_init(make).clone()
-}
-
-fn tls() -> impl Strategy<Value = TlsSpec> {
-    (
-        any::<[bool; 4]>(),
-        select(vec![None, Some(TlsVersion::Tls12), Some(TlsVersion::Tls13)]),
-        select(vec![Resume::On, Resume::Off, Resume::Session]),
-    )
-        .prop_map(|([verify, ca, cert, more], version, resume)| TlsSpec {
-            verify,
-            ca: ca.then(|| pem().0),
-            cert: cert.then(|| pem().0),
-            key: cert.then(|| pem().1.into()),
-            version,
-            groups: if more { vec!["secp256r1".into(), "x25519".into()] } else { vec![] },
-            suites: if more { vec!["TLS_AES_128_GCM_SHA256".into()] } else { vec![] },
-            alpn: if more { vec!["a".into(), "b".into()] } else { vec![] },
-            resume,
-        })
-        .prop_filter("the default needs no table", |spec| *spec != TlsSpec::default())
-}
-
 /// Only calls of sessions may be templates.
 fn without_templates(call: &mut CallSpec) {
     (call.template, call.gzip, call.extract) = (false, false, Vec::new());
@@ -320,7 +291,7 @@ fn without_templates(call: &mut CallSpec) {
 
 /// What is between prony and the server.
 fn between() -> impl Strategy<Value = (Option<Box<TlsSpec>>, Option<Box<ProxySpec>>)> {
-    (option::of(tls().prop_map(Box::new)), proxy())
+    (option::of(tls::tls().prop_map(Box::new)), proxy())
 }
 
 fn fits(proxy: &ProxySpec, to: &Endpoint, http: HttpVersion) -> bool {

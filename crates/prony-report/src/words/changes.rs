@@ -1,11 +1,11 @@
-//! The sentences of a comparison.
+//! The sentences of a comparison, and of a replay against its log.
 
 use prony_core::comparison::{
     Compared, Figure, Held, Limit, Missing, Outcome, SHARE_MARGIN, Shape,
 };
 
-use super::super::units;
-use super::missing;
+use super::no_interval;
+use crate::units;
 
 /// A figure in a sentence.
 fn name(figure: Figure) -> String {
@@ -25,7 +25,7 @@ fn percent(figure: Figure, value: f64) -> f64 {
 }
 
 /// A number of percent: `8.2`, `0.35`, `120`.
-pub(super) fn number(percent: f64) -> String {
+pub(crate) fn number(percent: f64) -> String {
     let v = percent.abs();
     match v {
         v if v < 0.995 => format!("{v:.2}"),
@@ -35,7 +35,7 @@ pub(super) fn number(percent: f64) -> String {
 }
 
 /// The same with its sign.
-pub(super) fn signed(percent: f64) -> String {
+pub(crate) fn signed(percent: f64) -> String {
     let sign = if percent < 0.0 { '-' } else { '+' };
     format!("{sign}{}", number(percent))
 }
@@ -45,7 +45,7 @@ fn unit(figure: Figure) -> &'static str {
 }
 
 /// How a figure of a target differs from that of A.
-pub(super) fn change(compared: &Compared, target: &str, margin: f64) -> String {
+pub(crate) fn change(compared: &Compared, target: &str, margin: f64) -> String {
     let there = format!("in {target}");
     sentence(compared, &there, &there, margin)
         .unwrap_or_else(|name| format!("{name} is not compared: {}", missing(compared.missing)))
@@ -111,7 +111,7 @@ fn short(number: f64) -> String {
 }
 
 /// Whether the distributions differ.
-pub(super) fn distribution(shape: &Shape, target: &str, margin: f64) -> String {
+pub(crate) fn distribution(shape: &Shape, target: &str, margin: f64) -> String {
     let p_value = shape.p_value.map_or_else(String::new, |p| {
         format!(" (p = {})", if p < 0.001 { format!("{p:.4}") } else { format!("{p:.3}") })
     });
@@ -134,7 +134,7 @@ pub(super) fn distribution(shape: &Shape, target: &str, margin: f64) -> String {
 }
 
 /// What a limit comes to.
-pub(super) fn limit(
+pub(crate) fn limit(
     limit: &Limit,
     held: Held,
     compared: Option<&Compared>,
@@ -150,5 +150,36 @@ pub(super) fn limit(
         Held::Holds => format!("holds, '{limit}' is ruled out: {change}"),
         Held::Fails => format!("fails, '{limit}' is true: {change}"),
         Held::Unknown => format!("cannot tell whether '{limit}': {change}"),
+    }
+}
+
+/// An outcome in JSON.
+pub(crate) fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Higher => "higher",
+        Outcome::Lower => "lower",
+        Outcome::Same => "same",
+        Outcome::Undecided => "undecided",
+    }
+}
+
+/// Why a figure has no interval, as the end of a sentence.
+fn missing(missing: Option<Missing>) -> String {
+    match missing {
+        Some(Missing::TooFewSamples { needs }) => format!(
+            "it needs {} requests in each block; run longer blocks (-d)",
+            units::count(needs)
+        ),
+        Some(Missing::TooFewRounds) => "fewer than two rounds are complete".into(),
+        Some(Missing::NotMeasured) | None => {
+            "it was not measured, or a run is too short for its interval; run longer (-d)".into()
+        }
+        Some(Missing::TooCoarse { step }) => {
+            format!("the log has its times to {} only", units::exact(step))
+        }
+        Some(Missing::NoInterval { of_log, why }) => {
+            let side = if of_log { "the log" } else { "the run" };
+            format!("{side} has no interval of it ({})", no_interval(why))
+        }
     }
 }
