@@ -123,6 +123,30 @@ fn a_full_queue_is_counted_and_holds_up_nobody() {
     assert_eq!(fs::read_to_string(path).unwrap().lines().count(), QUEUE + 1);
 }
 
+/// The report says how many requests are not in the file.
+#[test]
+fn missing_requests_are_named_in_the_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan("url = 'http://h/'");
+    for (missing, note) in [
+        (0, None),
+        (
+            89,
+            Some(
+                "The raw results have 2 requests; 89 are missing, because they could not be \
+                 written in time.",
+            ),
+        ),
+    ] {
+        let (file, taps) = RawFile::begin(&dir.path().join("x.csv"), &plan, false).unwrap();
+        let mut tap = RawTap::new(&file.shared, false);
+        (0..2).for_each(|n| tap.request_ended(&ended(n)));
+        file.shared.left_out.store(missing, Ordering::Relaxed);
+        drop((tap, taps));
+        assert_eq!(file.end().unwrap().as_deref(), note);
+    }
+}
+
 #[test]
 fn connections_have_consecutive_numbers() {
     let shared = Arc::new(Shared::default());

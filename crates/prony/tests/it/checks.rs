@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::rig::{Other, drivers, have, measure, prony};
+use crate::scripted::{Deed, Scripted};
 
 fn server() -> Option<Other> {
     have("node").then(|| Other::start("node", &[], include_str!("checks/items.js")))
@@ -178,4 +179,65 @@ fn groups_are_reported_with_their_times() {
     let words = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("buy 20 0 3"), "{}", shown.stdout);
     assert!(words.contains("lost 0 20 - - - - -"), "{}", shown.stdout);
+}
+
+/// `{"items":[{"id":7,"name":"item 7"}],"more":"000...7"}`, 336 bytes, as zstd 1.5 encodes it.
+const ZSTD: &str = "28b52ffd0468950100b2c20911c06b0ce79c6db6cab6fd8e31ab33af0a076d0ce79ad07ea38d20d725e7c3bc9899c8d5ea32b3020027aeaaad30f1e5fb7753";
+
+/// The bytes of pairs of hexadecimal digits.
+fn bytes(hex: &str) -> Vec<u8> {
+    let pair = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("digits");
+    (0..hex.len()).step_by(2).map(pair).collect()
+}
+
+/// A server whose replies have this coding and these bytes.
+fn encoded(coding: &'static str, body: Vec<u8>) -> Scripted {
+    Scripted::start(move |_, _| {
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: {coding}\r\n\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n"
+        );
+        Deed::Send(vec![[head.as_bytes(), &body].concat()])
+    })
+}
+
+/// Checks look into bodies that the reference encoder of zstd has compressed, on each driver.
+#[test]
+fn checks_look_into_bodies_of_zstd() {
+    let server = encoded("zstd", bytes(ZSTD));
+    let url = format!("http://{}/items/7", server.address());
+    for driver in drivers() {
+        let load = ["-n", "10", "-c", "2", "--driver", driver, "-H", "Accept-Encoding: zstd"];
+        let checks = ["--check", "json /items/0/name = 'item 7'", "--check", "body contains none"];
+        let report =
+            measure(&[&load[..], &checks[..], &["--expect-body", "item 7", &url]].concat());
+        assert_eq!((report.count("replies"), report.count("failed")), (10, 0), "{driver}");
+        let rows = passed(&report.0["measurement"]["checks"]);
+        let counts: Vec<(u64, u64)> = rows.iter().map(|(_, n, m)| (*n, *m)).collect();
+        assert_eq!(counts, [(10, 0), (0, 10)], "{driver}");
+    }
+}
+
+/// Only a check that looks into a body has it decoded: without one, nobody notices the damage.
+#[test]
+fn bodies_that_nobody_looks_into_stay_encoded() {
+    for coding in ["gzip", "br", "zstd"] {
+        let server = encoded(coding, b"this is in no such coding".to_vec());
+        let url = format!("http://{}/", server.address());
+        let load = ["-n", "10", "-c", "2", "--accept-invalid", "--json", "--quiet"];
+        let check = |check: &str| {
+            let ended = prony(&[&load[..], &["--check", check, &url]].concat());
+            assert_eq!(ended.code, 0, "{ended:?}");
+            let row = ended.report().0["measurement"]["checks"][0].clone();
+            ["passed", "failed", "unreadable"].map(|name| row[name].as_u64().expect("a count"))
+        };
+        // Status, headers and the length of what arrived need no body.
+        for cheap in ["status = 200", "header content-type = application/json", "length = 25"] {
+            assert_eq!(check(cheap), [10, 0, 0], "{coding}: {cheap}");
+        }
+        for deep in ["json /items", "body contains such"] {
+            assert_eq!(check(deep), [0, 10, 10], "{coding}: {deep}");
+        }
+    }
 }

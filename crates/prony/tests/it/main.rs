@@ -49,6 +49,7 @@ mod proxy;
 mod ramp_up;
 mod raw;
 mod record;
+mod record_clients;
 mod redirects;
 mod refusals;
 mod replay;

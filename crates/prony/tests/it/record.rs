@@ -18,7 +18,7 @@ use crate::rig::{Ended, Other, Serve, command, free_port, have, kill, prony, wai
 use crate::tls::Certificates;
 
 /// A running recording, with a folder for its files.
-struct Recorder {
+pub(crate) struct Recorder {
     child: Child,
     stderr: BufReader<ChildStderr>,
     url: String,
@@ -27,7 +27,7 @@ struct Recorder {
 
 impl Recorder {
     /// Records what is sent to this target, as `plan.toml` and `run.har`.
-    fn start(target: &str, more: &[&str]) -> Self {
+    pub(crate) fn start(target: &str, more: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder");
         let files = ["plan.toml", "run.har"].map(|name| folder.path().join(name));
         let files = files.map(|file| file.to_str().expect("UTF-8").to_owned());
@@ -46,7 +46,7 @@ impl Recorder {
         Self { url: url.to_owned(), child, stderr, folder }
     }
 
-    fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.url.rsplit_once(':').expect("a port").1.parse().expect("a number")
     }
 
@@ -60,7 +60,7 @@ impl Recorder {
         self.folder.path().join(name)
     }
 
-    fn plan(&self) -> String {
+    pub(crate) fn plan(&self) -> String {
         fs::read_to_string(self.file("plan.toml")).expect("a plan")
     }
 
@@ -79,7 +79,7 @@ impl Recorder {
     }
 
     /// Ends the recording, whose plan and archive must be equivalent.
-    fn finish(&mut self) -> Ended {
+    pub(crate) fn finish(&mut self) -> Ended {
         let ended = self.stop();
         assert_eq!(ended.code, 0, "{ended:?}");
         let har = self.file("run.har");

@@ -104,6 +104,15 @@ fn requests_of_the_log_are_sent_and_counted() {
     let window = report.0["measurement"]["rates"]["window_ns"].as_f64().expect("a time") / 1e9;
     let rate = item["rate"].as_f64().expect("a rate");
     assert!((rate * window / 500.0 - 1.0).abs() < 1e-9, "{rate} in {window} s");
+    // Each pattern has intervals of its own, around its own percentiles.
+    for name in &report.0["measurement"]["names"].as_array().expect("names")[..2] {
+        for quantile in ["p50_ns", "p90_ns"] {
+            let value = name["response"][quantile].as_f64().expect("a percentile");
+            let between = ["lo", "hi"].map(|end| name["ci95"][quantile][end].as_f64());
+            let [Some(lo), Some(hi)] = between else { panic!("{quantile}: {name}") };
+            assert!(0.0 < lo && lo <= value && value <= hi, "{quantile}: {lo} {value} {hi}");
+        }
+    }
     // With its POSTs, three times, faster.
     let more = ["--methods", "all", "--scale", "3", "--scale-shift", "200ms", "--speed", "2x"];
     let (report, counters) = replay(&path, &more);
@@ -299,31 +308,39 @@ fn requests_have_the_bodies_of_their_keys() {
     );
 }
 
-/// The server gets the requests of each client in the order of the log.
+/// The server gets the requests of each client in the order of the log. Cookies tell clients apart
+/// that have the same address.
 #[test]
 fn requests_of_a_client_are_sent_in_the_order_of_the_log() {
     let _waiting = waiting();
     let folder = TempDir::new().expect("a folder");
     let path = folder.path().join("access.log");
-    let mut text = String::new();
-    for i in 0..400_u32 {
-        let (ms, client) = (i * 2, i % 5);
-        let line =
-            format!("10.0.0.{client} - [1700000000.{ms:03}] \"GET /{client}/{i:03} HTTP/1.1\"");
-        writeln!(text, "{line} 200 0.000").expect("text");
+    let with_cookie = format!("{FORMAT} $http_cookie");
+    for (by, format) in [("client", FORMAT), ("cookie", with_cookie.as_str())] {
+        let mut text = String::new();
+        for i in 0..400_u32 {
+            let (ms, client) = (i * 2, i % 5);
+            let (address, cookie) = match by {
+                "client" => (format!("10.0.0.{client}"), String::new()),
+                _ => ("10.0.0.1".to_owned(), format!(" sid={client}")),
+            };
+            let line =
+                format!("{address} - [1700000000.{ms:03}] \"GET /{client}/{i:03} HTTP/1.1\"");
+            writeln!(text, "{line} 200 0.000{cookie}").expect("text");
+        }
+        fs::write(&path, text).expect("written");
+        let log = path.to_str().expect("UTF-8");
+        let (url, got) = keeping();
+        let line = ["replay", log, "--log-format", format, "--to", &url, "--by", by, "-t", "2"];
+        let ended = prony(&[&line[..], &["--accept-invalid", "--json", "--quiet"]].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let mut got: Vec<String> = got.try_iter().map(|(line, ..)| line).collect();
+        let client = |line: &String| line.as_bytes()[5];
+        got.sort_by_key(client);
+        assert!(got.len() == 400 && got.is_sorted(), "{by}: {got:?}");
+        let replay = &ended.report().0["run"]["replay"];
+        assert_eq!((&replay["by"], &replay["only_until_sent"]), (&by.into(), &true.into()));
     }
-    fs::write(&path, text).expect("written");
-    let log = path.to_str().expect("UTF-8");
-    let (url, got) = keeping();
-    let line = ["replay", log, "--log-format", FORMAT, "--to", &url, "--by", "client", "-t", "2"];
-    let ended = prony(&[&line[..], &["--accept-invalid", "--json", "--quiet"]].concat());
-    assert_eq!(ended.code, 0, "{ended:?}");
-    let mut got: Vec<String> = got.try_iter().map(|(line, ..)| line).collect();
-    let client = |line: &String| line.as_bytes()[5];
-    got.sort_by_key(client);
-    assert!(got.len() == 400 && got.is_sorted(), "{got:?}");
-    let replay = &ended.report().0["run"]["replay"];
-    assert_eq!((&replay["by"], &replay["only_until_sent"]), (&"client".into(), &true.into()));
 }
 
 #[test]
