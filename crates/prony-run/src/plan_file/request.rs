@@ -410,8 +410,7 @@ impl<'a> Requests<'a> {
                 let what = format!("`url` includes it; omit `{}`", other.key);
                 self.problems.add(other.at, what);
             }
-            let parse = |text: &str| Url::parse(text).map_err(|e| e.to_string());
-            let url = url.parse(&mut self.problems, "a URL", parse)?;
+            let url = url.parse(&mut self.problems, "a URL", url_with_fields)?;
             return Some(self.of_url(url));
         }
         let path = match path {
@@ -568,4 +567,25 @@ fn port(text: &str) -> Result<u16, String> {
         Ok(0) | Err(_) => Err("ports are numbers from 1 to 65535".into()),
         Ok(port) => Ok(port),
     }
+}
+
+/// A URL whose path may have template fields, which may have spaces.
+fn url_with_fields(text: &str) -> Result<Url, String> {
+    let (mut plain, mut fields) = (String::new(), Vec::new());
+    let mut rest = text;
+    let field = |rest: &'_ str| -> Option<(usize, usize)> {
+        let start = rest.find("{{")?;
+        Some((start, start + rest[start..].find("}}")? + 2))
+    };
+    while let Some((start, end)) = field(rest) {
+        plain.push_str(&format!("{}{{{{{}}}}}", &rest[..start], fields.len()));
+        fields.push(&rest[start..end]);
+        rest = &rest[end..];
+    }
+    plain.push_str(rest);
+    let mut url = Url::parse(&plain).map_err(|e| e.to_string())?;
+    for (n, field) in fields.into_iter().enumerate() {
+        url.path = url.path.replacen(&format!("{{{{{n}}}}}"), field, 1);
+    }
+    Ok(url)
 }

@@ -232,3 +232,15 @@ fn session_files_in_httperf_format_have_no_templates() {
     let plan = plan(&super::explain(&planned.plan, &[]));
     assert_eq!(plan, planned.plan);
 }
+
+/// The path of a whole URL has fields as a path alone has them, with spaces in them.
+#[test]
+fn urls_have_fields() {
+    let url = "http://other/a?b={{x | url}}&c={{x}}";
+    let plan = plan(&format!(
+        "url = 'http://h'\nusers = 1\nsessions = 1\n[variables]\nx = '1'\n[[session]]\n\
+         request = ['/a', {{ url = '{url}' }}]"
+    ));
+    assert_eq!(plan.calls[1].path, url["http://other".len()..]);
+    assert_eq!(&*plan.calls[1].authority, "other");
+}
