@@ -1,6 +1,6 @@
 //! HTTP Archives (HAR 1.2) as data: what is read from browsers, and written by prony.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -13,13 +13,13 @@ pub struct Archive {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Log {
     /// The version of the format.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub version: String,
     /// The program that has written the archive.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub creator: Creator,
     /// The exchanges, in the order of their starts.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub entries: Vec<Entry>,
 }
 
@@ -29,7 +29,7 @@ pub struct Creator {
     /// Its name.
     pub name: String,
     /// Its version.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub version: String,
 }
 
@@ -43,17 +43,17 @@ pub struct Entry {
     /// When it started, as in RFC 3339.
     pub started_date_time: String,
     /// How long it took, in milliseconds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub time: f64,
     /// The request.
     pub request: Sent,
     /// The reply; its status is 0 if there was none.
     pub response: Reply,
     /// What a cache had: nothing is read from it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub cache: Cache,
     /// The parts of the time.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub timings: Timings,
     /// The connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,13 +77,13 @@ pub struct Cache {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timings {
     /// Until the request was sent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub send: f64,
     /// Until the reply began.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub wait: f64,
     /// Until the reply was complete.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub receive: f64,
 }
 
@@ -96,25 +96,25 @@ pub struct Sent {
     /// The complete URL.
     pub url: String,
     /// The version of HTTP.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub http_version: String,
     /// The cookies, which are in the headers too.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub cookies: Vec<Pair>,
     /// The headers.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub headers: Vec<Pair>,
     /// The parameters of the URL, which are in it too.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub query_string: Vec<Pair>,
     /// The body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_data: Option<Post>,
     /// The length of the head in bytes; -1 if it is not known.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub headers_size: i64,
     /// The length of the body in bytes; -1 if it is not known.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub body_size: i64,
 }
 
@@ -124,7 +124,7 @@ pub struct Pair {
     /// The name.
     pub name: String,
     /// The value.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub value: String,
 }
 
@@ -133,7 +133,7 @@ pub struct Pair {
 #[serde(rename_all = "camelCase")]
 pub struct Post {
     /// The value of `Content-Type`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub mime_type: String,
     /// The body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,11 +142,33 @@ pub struct Post {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
     /// The fields of a form.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub params: Vec<Pair>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<Field>,
     /// Whether the text is only the start of the body: a key of prony.
-    #[serde(rename = "_truncated", default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        rename = "_truncated",
+        default,
+        deserialize_with = "or_default",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub is_truncated: bool,
+}
+
+/// A field of a form.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Field {
+    /// The name.
+    pub name: String,
+    /// The value, or the content of a file.
+    #[serde(default, deserialize_with = "or_default")]
+    pub value: String,
+    /// The name of a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_name: Option<String>,
+    /// The type of the content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
 }
 
 /// A reply.
@@ -154,31 +176,31 @@ pub struct Post {
 #[serde(rename_all = "camelCase")]
 pub struct Reply {
     /// The status; 0 if there was no reply.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub status: i32,
     /// The words after the status.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub status_text: String,
     /// The version of HTTP.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub http_version: String,
     /// The cookies, which are in the headers too.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub cookies: Vec<Pair>,
     /// The headers.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub headers: Vec<Pair>,
     /// The body.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub content: Content,
     /// Where it leads to.
-    #[serde(rename = "redirectURL", default)]
+    #[serde(rename = "redirectURL", default, deserialize_with = "or_default")]
     pub redirect_url: String,
     /// The length of the head in bytes; -1 if it is not known.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub headers_size: i64,
     /// The length of the body in bytes, as sent; -1 if it is not known.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub body_size: i64,
 }
 
@@ -187,10 +209,10 @@ pub struct Reply {
 #[serde(rename_all = "camelCase")]
 pub struct Content {
     /// Its length in bytes, without compression.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub size: i64,
     /// The value of `Content-Type`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub mime_type: String,
     /// The body, without compression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,4 +220,14 @@ pub struct Content {
     /// `base64` if the text is so encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
+}
+
+/// A value, or the default in place of a `null`: Firefox and Charles write it for what they do not
+/// know.
+fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }

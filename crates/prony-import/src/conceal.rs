@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use crate::archive::{Archive, Pair};
+use crate::archive::{Archive, Field, Pair};
 use crate::correlate::{attribute, decoded};
 use crate::secrets::{self, Variables};
 use crate::text::Text;
@@ -60,7 +60,7 @@ fn each_text(archive: &mut Archive, with: &mut dyn FnMut(Part<'_>, &mut String))
         }
         if let Some(post) = &mut request.post_data {
             let kind = post.mime_type.to_ascii_lowercase();
-            for Pair { name, value } in &mut post.params {
+            for Field { name, value, .. } in &mut post.params {
                 with(Part::Parameter(name), value);
             }
             if let Some(text) = post.text.as_mut().filter(|_| post.encoding.is_none()) {

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::multipart::{self, Part};
 use crate::notes::Notes;
 use crate::shell_words::{self, Line};
 use crate::text::Text;
@@ -128,14 +129,6 @@ struct Command<'a> {
     is_json: bool,
     insecure: bool,
     http2: bool,
-}
-
-/// A part of a form.
-struct Part {
-    name: String,
-    file: Option<String>,
-    kind: Option<String>,
-    content: Vec<u8>,
 }
 
 impl Command<'_> {
@@ -304,7 +297,7 @@ impl Command<'_> {
     fn form(&mut self, value: &str, reads_files: bool) -> Result<(), String> {
         let (name, content) =
             value.split_once('=').ok_or_else(|| format!("-F {value}: there is no = in it"))?;
-        let mut part = Part { name: name.to_owned(), file: None, kind: None, content: Vec::new() };
+        let mut part = Part { name: name.to_owned(), ..Part::default() };
         let at = reads_files.then(|| content.chars().next()).flatten();
         let mut fields = match reads_files {
             true => content.split(';').collect::<Vec<_>>(),
@@ -313,13 +306,12 @@ impl Command<'_> {
         let first = fields.remove(0);
         match at {
             Some('@') => {
-                part.content = self.options.read(&first[1..])?;
+                part.content = self.options.read(&first[1..])?.into();
                 let name = first[1..].rsplit('/').next().unwrap_or_default();
                 part.file = Some(name.to_owned());
-                part.kind = Some("application/octet-stream".into());
             }
-            Some('<') => part.content = self.options.read(&first[1..])?,
-            _ => part.content = first.trim_matches('"').as_bytes().to_vec(),
+            Some('<') => part.content = self.options.read(&first[1..])?.into(),
+            _ => part.content = first.trim_matches('"').as_bytes().to_vec().into(),
         }
         for field in fields {
             match field.trim().split_once('=') {
@@ -327,6 +319,11 @@ impl Command<'_> {
                 Some(("filename", name)) => part.file = Some(name.trim_matches('"').to_owned()),
                 _ => return Err(format!("-F {value}: '{field}' is not understood")),
             }
+        }
+        if at == Some('@') && part.kind.is_none() {
+            let names = [part.file.as_deref().unwrap_or_default(), first];
+            let kind = names.into_iter().find_map(kind_of_file);
+            part.kind = Some(kind.unwrap_or("application/octet-stream").to_owned());
         }
         self.form.push(part);
         Ok(())
@@ -397,9 +394,8 @@ impl Command<'_> {
         let (usual, body) = if let Some(bytes) = &self.upload {
             ("PUT", bytes.clone().into())
         } else if !self.form.is_empty() {
-            let boundary = "prony-import-7d5b0a9c";
-            default("Content-Type", &format!("multipart/form-data; boundary={boundary}"));
-            ("POST", multipart(&self.form, boundary).into())
+            default("Content-Type", &multipart::kind());
+            ("POST", multipart::body(self.form.clone()).expect("no part has fields"))
         } else if self.has_data && !self.get {
             if self.is_json {
                 default("Content-Type", "application/json");
@@ -422,24 +418,20 @@ enum Kind {
     Encoded,
 }
 
-fn multipart(parts: &[Part], boundary: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    for part in parts {
-        let mut head = format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"{}\"",
-            part.name.replace('"', "%22")
-        );
-        if let Some(file) = &part.file {
-            head.push_str(&format!("; filename=\"{}\"", file.replace('"', "%22")));
-        }
-        if let Some(kind) = &part.kind {
-            head.push_str(&format!("\r\nContent-Type: {kind}"));
-        }
-        out.extend(head.bytes());
-        out.extend(b"\r\n\r\n");
-        out.extend(&part.content);
-        out.extend(b"\r\n");
-    }
-    out.extend(format!("--{boundary}--\r\n").bytes());
-    out
+/// What curl takes the content of a file for, by the end of its name.
+fn kind_of_file(name: &str) -> Option<&'static str> {
+    const KINDS: [(&str, &str); 10] = [
+        (".gif", "image/gif"),
+        (".jpg", "image/jpeg"),
+        (".jpeg", "image/jpeg"),
+        (".png", "image/png"),
+        (".svg", "image/svg+xml"),
+        (".txt", "text/plain"),
+        (".htm", "text/html"),
+        (".html", "text/html"),
+        (".pdf", "application/pdf"),
+        (".xml", "application/xml"),
+    ];
+    let name = name.to_ascii_lowercase();
+    KINDS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, kind)| *kind)
 }

@@ -10,8 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::archive::{Archive, Content, Entry, Pair, Post};
+use crate::archive::{Archive, Content, Entry, Field, Pair, Post, Sent};
 use crate::correlate::Reply;
+use crate::multipart::{self, Part};
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::url;
@@ -67,7 +68,7 @@ pub(crate) fn of(har: Archive) -> Result<Import, String> {
     for (name, fetches, jar) in sessions {
         import.has_jar |= !jar.is_empty();
         let name = if is_one { String::new() } else { name };
-        import.sessions.push(Session { name, steps: steps(fetches) });
+        import.sessions.push(Session { name, steps: steps(fetches), weight: None });
     }
     Ok(import)
 }
@@ -81,7 +82,7 @@ fn is_left_out(entry: &Entry) -> Option<&'static str> {
         return Some("answered from the browser's cache");
     }
     if entry.resource.as_deref() == Some("websocket") {
-        return Some("WebSocket is not supported yet");
+        return Some("a WebSocket, whose messages are not imported");
     }
     if entry.request.method.eq_ignore_ascii_case("CONNECT") {
         return Some("a request to a proxy");
@@ -100,6 +101,7 @@ fn fetch(
     notes: &mut Notes,
 ) -> Result<Fetch, String> {
     let (origin, path) = url::split(&entry.request.url)?;
+    let path = with_query(path, &entry.request);
     let status = entry.response.status;
     let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
     if is_redirect {
@@ -108,13 +110,22 @@ fn fetch(
     if status == 304 {
         notes.add("the browser asked whether its copy was current (304), as it will here", place);
     }
-    let (method, headers) = (entry.request.method, entry.request.headers);
-    let headers = headers.into_iter().filter_map(|pair| header(pair, jar)).collect();
-    let (body, kind) = entry.request.post_data.map_or((Body::None, String::new()), |post| {
+    let sent = with_cookies(entry.request);
+    let headers = sent.headers.into_iter().filter_map(|pair| header(pair, jar));
+    let mut headers: Vec<(String, Text)> = headers.collect();
+    let (method, post) = (sent.method, sent.post_data);
+    let (body, kind) = post.map_or((Body::None, String::new()), |post| {
         let kind = post.mime_type.clone();
-        (body(post, place, notes), kind)
+        let has_fields_only = post.text.as_ref().is_none_or(String::is_empty);
+        match has_fields_only && !post.params.is_empty() && kind.starts_with("multipart/") {
+            true => {
+                // What stands between the parts is ours.
+                headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+                (form(post.params), multipart::kind())
+            }
+            false => (body(post, place, notes), kind),
+        }
     });
-    let mut headers: Vec<(String, Text)> = headers;
     let has_kind = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     if body != Body::None && !has_kind && !kind.is_empty() {
         headers.push(("Content-Type".into(), kind.into()));
@@ -146,6 +157,40 @@ fn fetch(
             ..Request::default()
         },
     })
+}
+
+/// A path with the parameters that some programs have only beside the URL.
+fn with_query(path: String, sent: &Sent) -> String {
+    if path.contains('?') || sent.query_string.is_empty() {
+        return path;
+    }
+    let pair = |pair: &Pair| {
+        format!("{}={}", url::escaped(pair.name.as_bytes()), url::escaped(pair.value.as_bytes()))
+    };
+    let pairs: Vec<String> = sent.query_string.iter().map(pair).collect();
+    format!("{path}?{}", pairs.join("&"))
+}
+
+/// The request with the cookies that some programs have only beside the headers.
+fn with_cookies(mut sent: Sent) -> Sent {
+    let is_cookie = |pair: &Pair| pair.name.eq_ignore_ascii_case("cookie");
+    if !sent.cookies.is_empty() && !sent.headers.iter().any(is_cookie) {
+        let pair = |pair: &Pair| format!("{}={}", pair.name, pair.value);
+        let pairs: Vec<String> = sent.cookies.iter().map(pair).collect();
+        sent.headers.push(Pair { name: "Cookie".into(), value: pairs.join("; ") });
+    }
+    sent
+}
+
+/// A multi-part form of which the archive has the fields.
+fn form(fields: Vec<Field>) -> Body {
+    let part = |field: Field| Part {
+        name: field.name,
+        file: field.file_name,
+        kind: field.content_type,
+        content: field.value.into_bytes().into(),
+    };
+    multipart::body(fields.into_iter().map(part).collect()).expect("no field is a variable")
 }
 
 /// A reply, as far as values can be found in it.
@@ -205,7 +250,7 @@ fn body(post: Post, place: &str, notes: &mut Notes) -> Body {
         (Some(text), _) if !text.is_empty() => Body::Text(text.into()),
         _ if post.params.is_empty() => Body::None,
         _ if post.mime_type.starts_with("application/x-www-form-urlencoded") => {
-            let pair = |p: &Pair| format!("{}={}", p.name, p.value);
+            let pair = |p: &Field| format!("{}={}", p.name, p.value);
             let pairs: Vec<String> = post.params.iter().map(pair).collect();
             Body::Text(pairs.join("&").into())
         }

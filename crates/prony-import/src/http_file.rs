@@ -4,9 +4,11 @@
 //! (`{{$uuid}}`, `{{$randomInt 1 10}}`), and values of named replies
 //! (`{{login.response.body.$.id}}`) become extracts.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
-use crate::text::{Text, variable_name};
+use crate::blanks::Names;
+use crate::scripts::{self, Script};
+use crate::text::Text;
 use crate::url;
 use crate::{Body, Extract, Import, Options, Request, Session, Step};
 
@@ -17,8 +19,10 @@ type Found = (usize, Result<Request, String>);
 struct State {
     /// The variables of the file, in the order of their lines.
     variables: Vec<(String, String)>,
-    /// Variables without a value here.
-    unknown: BTreeMap<String, ()>,
+    /// The names of variables in the plan.
+    names: Names,
+    /// Variables that scripts have set so far, and their names in the plan.
+    set: HashMap<String, String>,
     /// What requests extract from the replies to named ones: of which, as what, and where it is.
     extracts: Vec<(String, String, Extract)>,
 }
@@ -62,7 +66,13 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
             }
         }
     }
-    import.variables.extend(state.unknown.into_keys().map(|name| (variable_name(&name), name)));
+    // Nobody needs the others, and a reply without the value would be a failure.
+    let requests = session.steps.iter().flat_map(|step| &step.requests);
+    let used: Vec<String> = requests.flat_map(Request::fields).map(str::to_owned).collect();
+    for request in session.steps.iter_mut().flat_map(|step| &mut step.requests) {
+        request.extract.retain(|(name, _)| used.contains(name));
+    }
+    import.variables.extend(state.names.into_blanks());
     import.sessions.push(session);
     Ok(import)
 }
@@ -116,8 +126,9 @@ impl State {
                 }
             }
         }
-        let body = self.body(&mut lines, options, import, at)?;
-        let address = self.text(address, import, at);
+        let (body, script) = self.body(&mut lines, options, import, at)?;
+        let address = self.at(address, options, import, at);
+        let address = self.text(&address, import, at);
         let address = match (address.literals().starts_with('/'), options.to) {
             (true, Some(to)) => address.after(to.trim_end_matches('/')),
             _ => address,
@@ -131,6 +142,8 @@ impl State {
             headers,
             body,
             name,
+            expect: script.status.unwrap_or_default(),
+            extract: self.extracted(script),
             ..Request::default()
         });
         Ok(Some((at, request)))
@@ -142,15 +155,19 @@ impl State {
         options: &Options<'_>,
         import: &mut Import,
         at: usize,
-    ) -> Result<Body, String> {
-        let mut text = String::new();
+    ) -> Result<(Body, Script), String> {
+        let (mut text, mut script) = (String::new(), String::new());
         let mut is_script = false;
+        // Where scripts and files for the reply are.
+        let mut places = Vec::new();
         for (line_at, line) in lines {
             let start = line.trim_start();
             if start.starts_with("> ") || start.starts_with("<> ") || is_script {
                 if !is_script {
-                    import.notes.add("a script or file for the reply", &format!("line {line_at}"));
+                    places.push(format!("line {line_at}"));
                 }
+                script.push_str(line);
+                script.push('\n');
                 is_script = (is_script || start.starts_with("> {%")) && !start.contains("%}");
             } else if let Some(file) =
                 start.strip_prefix("< ").or_else(|| start.strip_prefix("<@ "))
@@ -158,35 +175,72 @@ impl State {
                 let bytes = options.read(file).map_err(|e| format!(":{line_at}: {e}"))?;
                 match String::from_utf8(bytes) {
                     Ok(content) => text.push_str(&content),
-                    Err(e) => return Ok(e.into_bytes().into()),
+                    Err(e) => return Ok((e.into_bytes().into(), Script::default())),
                 }
             } else {
                 text.push_str(line);
                 text.push('\n');
             }
         }
+        let script = scripts::read(&script);
+        let what = match script == Script::default() {
+            true => "a script or file for the reply",
+            false => "a script for the reply, of which the plan has the status or values",
+        };
+        places.iter().for_each(|place| import.notes.add(what, place));
         let text = text.trim_end_matches(['\n', '\r']);
-        Ok(match text.is_empty() {
+        let body = match text.is_empty() {
             true => Body::None,
             false => Body::Text(self.text(text, import, at)),
-        })
+        };
+        Ok((body, script))
+    }
+
+    /// The values of its reply that a request extracts. Later requests use them.
+    fn extracted(&mut self, script: Script) -> Vec<(String, Extract)> {
+        let named = script.sets.into_iter().map(|(field, from)| {
+            let name = self.names.extracted(&field);
+            self.set.insert(field, name.clone());
+            (name, from)
+        });
+        named.collect()
+    }
+
+    /// A URL at this server, if the file does not say at which.
+    fn at(&self, address: &str, options: &Options<'_>, import: &mut Import, at: usize) -> String {
+        let is_known = |name: &str| {
+            let known = self.variables.iter().rev().find(|(known, _)| known == name);
+            known.map(|(_, value)| self.resolved(value)).is_some_and(|value| !value.contains("{{"))
+                || name.contains(".response.")
+        };
+        match options.to.and_then(|to| url::at_server(address, to, is_known)) {
+            Some(moved) => {
+                import.notes.add(url::MOVED, &format!("line {at}"));
+                moved
+            }
+            None => address.to_owned(),
+        }
     }
 
     /// The text with the fields of editors replaced.
     fn text(&mut self, text: &str, import: &mut Import, at: usize) -> Text {
         let mut all = Text::default();
+        self.fill(text, &mut all, import, at, 0);
+        all
+    }
+
+    fn fill(&mut self, text: &str, all: &mut Text, import: &mut Import, at: usize, depth: u32) {
         let mut rest = text;
         while let Some((before, field)) = rest.split_once("{{") {
             let Some((field, after)) = field.split_once("}}") else { break };
             all.push(before);
-            self.field(field.trim(), &mut all, import, at);
+            self.field(field.trim(), all, import, at, depth);
             rest = after;
         }
         all.push(rest);
-        all
     }
 
-    fn field(&mut self, field: &str, all: &mut Text, import: &mut Import, at: usize) {
+    fn field(&mut self, field: &str, all: &mut Text, import: &mut Import, at: usize, depth: u32) {
         let mut words = field.split_whitespace();
         let first = words.next().unwrap_or_default();
         let numbers: Vec<i64> = words.clone().filter_map(|word| word.parse().ok()).collect();
@@ -196,41 +250,47 @@ impl State {
                 all.push_field(&format!("random.int {low} {}", high - 1));
             }
             ("$randomInt", []) => all.push_field("random.int 0 999"),
+            ("$timestamp", []) => all.push_field("now unix"),
+            ("$isoTimestamp", _) => all.push_field("now"),
             ("$processEnv" | "$dotenv" | "$env", _) => {
                 all.push_field(&format!("env {}", words.next().unwrap_or_default()));
             }
             _ if first.starts_with('$') => {
                 import.notes.add(&format!("{first} has no counterpart"), &format!("line {at}"));
-                self.unknown.insert(first[1..].to_owned(), ());
-                all.push_field(&variable_name(&first[1..]));
+                self.blank(&first[1..], all);
             }
-            _ => self.variable(first, all),
+            _ => match self.variable(first, all) {
+                // In it are values of replies, and variables that this file does not set.
+                Some(value) if depth < 8 => self.fill(&value, all, import, at, depth + 1),
+                Some(value) => all.push(&value),
+                None => {}
+            },
         }
     }
 
-    fn variable(&mut self, name: &str, all: &mut Text) {
+    /// Adds a variable. If the file has its value, returns this instead.
+    fn variable(&mut self, name: &str, all: &mut Text) -> Option<String> {
         if let Some((of, from)) = of_reply(name) {
-            let as_name = variable_name(name);
+            let as_name = self.names.extracted(name);
             self.extracts.push((of.to_owned(), as_name.clone(), from));
             all.push_field(&as_name);
-            return;
+            return None;
+        }
+        if let Some(name) = self.set.get(name) {
+            all.push_field(name);
+            return None;
         }
         let known = self.variables.iter().rev().find(|(known, _)| known == name);
-        match known.map(|(_, value)| self.resolved(value)) {
-            // The value of another variable, which this file does not set.
-            Some(value) if value.contains("{{") => {
-                let inner = value.trim_start_matches("{{").trim_end_matches("}}").trim();
-                self.blank(inner, all);
-            }
-            Some(value) => all.push(&value),
-            None => self.blank(name, all),
+        let value = known.map(|(_, value)| self.resolved(value));
+        if value.is_none() {
+            self.blank(name, all);
         }
+        value
     }
 
     /// A variable that the user fills in.
     fn blank(&mut self, name: &str, all: &mut Text) {
-        self.unknown.insert(name.to_owned(), ());
-        all.push_field(&variable_name(name));
+        all.push_field(&self.names.blank(name));
     }
 
     /// The value of a variable of the file, with other variables of the file in it.

@@ -5,15 +5,18 @@
 //! [`write`](Import::write) makes a plan file of it. Nothing here opens a socket.
 
 pub mod archive;
+mod blanks;
 mod conceal;
 mod correlate;
 mod curl;
 mod har;
 mod http_file;
 mod list;
+mod multipart;
 mod notes;
 mod openapi;
 mod postman;
+mod scripts;
 mod secrets;
 mod shell_words;
 mod text;
@@ -41,7 +44,7 @@ pub enum Format {
     Har,
     /// Command lines of curl, in the syntax of a POSIX shell or of bash.
     Curl,
-    /// Descriptions of interfaces: OpenAPI 3.0 and 3.1, Swagger 2.0, as JSON.
+    /// Descriptions of interfaces: OpenAPI 3.0 to 3.2, Swagger 2.0, as JSON or YAML.
     OpenApi,
     /// Postman's collections, version 2.0 or 2.1.
     Postman,
@@ -64,6 +67,10 @@ pub struct Options<'a> {
     pub correlate: bool,
     /// The folder of the files that the input names.
     pub folder: &'a Path,
+    /// Draws the values of descriptions; without it they are the least ones.
+    pub seed: Option<u64>,
+    /// Tags of operations, and how often these are made; others have the weight 1.
+    pub weights: &'a [(String, u32)],
 }
 
 /// Requests in one go, and the pause after them.
@@ -78,7 +85,14 @@ pub(crate) struct Step {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { to: None, with_secrets: false, correlate: true, folder: Path::new("") }
+        Self {
+            to: None,
+            with_secrets: false,
+            correlate: true,
+            folder: Path::new(""),
+            seed: None,
+            weights: &[],
+        }
     }
 }
 
@@ -100,6 +114,8 @@ impl From<Request> for Step {
 pub(crate) struct Session {
     pub(crate) name: String,
     pub(crate) steps: Vec<Step>,
+    /// How often it is made, compared with others.
+    pub(crate) weight: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -146,6 +162,18 @@ pub(crate) struct Request {
     pub(crate) extract: Vec<(String, Extract)>,
     /// The reply, until it has been searched.
     pub(crate) reply: Reply,
+}
+
+impl Request {
+    /// What stands between the braces of its fields.
+    fn fields(&self) -> impl Iterator<Item = &str> {
+        let body = match &self.body {
+            Body::Text(text) => Some(text),
+            _ => None,
+        };
+        let texts = self.headers.iter().map(|(_, value)| value);
+        texts.chain([&self.path]).chain(body).flat_map(Text::fields)
+    }
 }
 
 /// What a file has.

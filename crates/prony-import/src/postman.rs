@@ -1,13 +1,18 @@
 //! Collections of Postman (2.0 and 2.1): a session of each folder at the top, in order.
 
+use std::collections::{HashMap, HashSet};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::blanks::Names;
 use crate::http_file::split;
-use crate::text::{Text, variable_name};
-use crate::url::escaped;
+use crate::multipart::{self, Content, Part};
+use crate::scripts::{self, Script};
+use crate::text::Text;
+use crate::url::{self, escaped};
 use crate::{Body, Import, Options, Request, Session, Step};
 
 #[derive(Deserialize)]
@@ -57,14 +62,31 @@ struct Pair {
     value: Value,
     #[serde(default)]
     disabled: bool,
+    /// In a form: `text` or `file`.
+    #[serde(default, rename = "type")]
+    kind: Value,
+    /// In a form: the name of a file, or several.
+    #[serde(default)]
+    src: Value,
+    /// In a form: the type of the content.
+    #[serde(default, rename = "contentType")]
+    content: Value,
 }
 
 struct Reader<'a> {
     variables: Vec<Pair>,
     import: Import,
     options: &'a Options<'a>,
-    /// Variables without a value here.
-    unknown: Vec<String>,
+    /// The names of variables in the plan.
+    names: Names,
+    /// Variables that scripts of this session have set so far, and their names in the plan.
+    set: HashMap<String, String>,
+    /// Those of them that later requests use.
+    used: HashSet<String>,
+    /// The requests whose scripts set a variable, in all sessions.
+    givers: HashMap<String, Request>,
+    /// Those that this session must make first.
+    firsts: Vec<Request>,
 }
 
 pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
@@ -72,45 +94,100 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
         format!(":{}:{}: this is not a collection of Postman: {e}", e.line(), e.column())
     })?;
     let Collection { info, item, variable, auth } = collection;
-    let mut reader =
-        Reader { variables: variable, import: Import::default(), options, unknown: Vec::new() };
-    let mut own = Session { name: info.name, steps: Vec::new() };
-    for item in item {
-        let name = item.name.clone();
-        let is_folder = item.item.is_some();
-        let mut steps = Vec::new();
-        reader.item(item, "", auth.as_ref(), &mut steps);
-        match is_folder {
-            true => reader.import.sessions.push(Session { name, steps }),
-            false => own.steps.extend(steps),
-        }
+    let mut reader = Reader {
+        variables: variable,
+        import: Import::default(),
+        options,
+        names: Names::default(),
+        set: HashMap::new(),
+        used: HashSet::new(),
+        givers: HashMap::new(),
+        firsts: Vec::new(),
+    };
+    let mut own = Session { name: info.name, ..Session::default() };
+    let (folders, single): (Vec<Item>, Vec<Item>) =
+        item.into_iter().partition(|item| item.item.is_some());
+    for item in single {
+        reader.item(item, "", auth.as_ref(), &mut own.steps);
     }
-    reader.import.sessions.insert(0, own);
-    let unknown = reader.unknown.into_iter().map(|name| (variable_name(&name), name));
-    reader.import.variables.extend(unknown);
+    reader.end(own);
+    for item in folders {
+        let mut session = Session { name: item.name.clone(), ..Session::default() };
+        reader.item(item, "", auth.as_ref(), &mut session.steps);
+        reader.end(session);
+    }
+    reader.import.variables.extend(reader.names.into_blanks());
     Ok(reader.import)
 }
 
 impl Reader<'_> {
+    /// A session is complete. Its values of replies are for its own requests.
+    fn end(&mut self, mut session: Session) {
+        for giver in &self.firsts {
+            let what = "made first in another session, too, for a value of its reply";
+            self.import.notes.add(what, &giver.place);
+        }
+        drop(session.steps.splice(0..0, self.firsts.drain(..).map(Step::from)));
+        for request in session.steps.iter_mut().flat_map(|step| &mut step.requests) {
+            request.extract.retain(|(name, _)| self.used.contains(name));
+        }
+        self.set.clear();
+        self.used.clear();
+        self.import.sessions.push(session);
+    }
+
     fn item(&mut self, item: Item, path: &str, auth: Option<&Value>, steps: &mut Vec<Step>) {
         let place = format!("{path}/{}", item.name);
         let auth = item.auth.as_ref().or(auth);
         for inner in item.item.into_iter().flatten() {
             self.item(inner, &place, auth, steps);
         }
-        let Some(request) = item.request else { return };
+        let Some(request) = item.request else {
+            for event in item.event.iter().filter(|event| !script(&event.script).is_empty()) {
+                self.import.notes.add(&format!("a script of a folder ({})", event.listen), &place);
+            }
+            return;
+        };
         match self.request(&request, &place, auth) {
             Ok(mut request) => {
                 request.name = item.name;
                 for event in item.event {
-                    let lines = script(&event.script);
-                    request.expect = status(&lines).unwrap_or(request.expect);
-                    let what = format!("a script ({})", event.listen);
-                    self.import.notes.add(&what, &place);
+                    self.event(&event, &mut request, &place);
                 }
                 steps.push(Step::from(request));
             }
             Err(why) => self.import.notes.add(&why, &place),
+        }
+    }
+
+    /// What the plan has of a script.
+    fn event(&mut self, event: &Event, request: &mut Request, place: &str) {
+        let lines = script(&event.script);
+        if lines.trim().is_empty() {
+            return;
+        }
+        let found = match event.listen.as_str() {
+            "test" => scripts::read(&lines),
+            _ => Script::default(),
+        };
+        let what = match found == Script::default() {
+            true => format!("a script ({})", event.listen),
+            false => {
+                format!("a script ({}), of which the plan has the status or values", event.listen)
+            }
+        };
+        self.import.notes.add(&what, place);
+        request.expect = found.status.unwrap_or(request.expect);
+        // Other sessions can make it first if it needs nothing of this one.
+        let is_alone = !request.fields().any(|field| self.set.values().any(|name| name == field));
+        let names: Vec<String> = found.sets.iter().map(|(field, _)| field.clone()).collect();
+        for (field, from) in found.sets {
+            let name = self.names.extracted(&field);
+            request.extract.push((name.clone(), from));
+            self.set.insert(field, name);
+        }
+        for field in names.into_iter().filter(|_| is_alone) {
+            self.givers.entry(field).or_insert_with(|| request.clone());
         }
     }
 
@@ -120,10 +197,16 @@ impl Reader<'_> {
         place: &str,
         auth: Option<&Value>,
     ) -> Result<Request, String> {
-        let address = request.as_str().or_else(|| request["url"].as_str());
-        let address = address.or_else(|| request["url"]["raw"].as_str());
+        let address = request.as_str().map(str::to_owned).or_else(|| address_of(&request["url"]));
         let address = address.ok_or("a request without a URL")?;
-        let mut address = self.text(address);
+        let moved = self.options.to.and_then(|to| {
+            let is_known = |name: &str| self.set.contains_key(name) || self.is_known(name, 0);
+            url::at_server(&address, to, is_known)
+        });
+        if moved.is_some() {
+            self.import.notes.add(url::MOVED, place);
+        }
+        let mut address = self.text(&moved.unwrap_or(address));
         if !address.template().contains("://") {
             let is_path = address.literals().starts_with('/') && !address.starts_with_field();
             address = match (is_path, self.options.to) {
@@ -142,6 +225,10 @@ impl Reader<'_> {
             headers.push(header);
         }
         let (body, kind) = self.body(&request["body"], place);
+        // The text between the parts is in it.
+        if kind.as_deref().is_some_and(|kind| kind.starts_with("multipart/")) {
+            headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+        }
         let has_kind = headers.iter().any(|(n, _)| n.eq_ignore_ascii_case("content-type"));
         if let (false, Some(kind)) = (has_kind, kind) {
             headers.push(("Content-Type".into(), kind.into()));
@@ -190,12 +277,12 @@ impl Reader<'_> {
         }
     }
 
-    fn body(&mut self, body: &Value, place: &str) -> (Body, Option<&'static str>) {
+    fn body(&mut self, body: &Value, place: &str) -> (Body, Option<String>) {
         match body["mode"].as_str() {
             Some("raw") => {
                 let kind = match body["options"]["raw"]["language"].as_str() {
-                    Some("json") => Some("application/json"),
-                    Some("xml") => Some("application/xml"),
+                    Some("json") => Some("application/json".to_owned()),
+                    Some("xml") => Some("application/xml".to_owned()),
                     _ => None,
                 };
                 let text = self.text(body["raw"].as_str().unwrap_or_default());
@@ -210,14 +297,28 @@ impl Reader<'_> {
                     value.map_literals(|text| escaped(text.as_bytes()).into());
                     all.append(value);
                 }
-                (Body::Text(all), Some("application/x-www-form-urlencoded"))
+                (Body::Text(all), Some("application/x-www-form-urlencoded".to_owned()))
             }
             Some("graphql") => {
                 let variables = body["graphql"]["variables"].as_str().unwrap_or("{}");
                 let variables: Value = serde_json::from_str(variables).unwrap_or(Value::Null);
                 let query = &body["graphql"]["query"];
                 let text = serde_json::json!({"query": query, "variables": variables}).to_string();
-                (Body::Text(self.text(&text)), Some("application/json"))
+                (Body::Text(self.text(&text)), Some("application/json".to_owned()))
+            }
+            Some("formdata") => match self.form(&body["formdata"], place) {
+                Ok(Body::None) => (Body::None, None),
+                Ok(body) => (body, Some(multipart::kind())),
+                Err(why) => {
+                    self.import.notes.add(&format!("sent without its body: {why}"), place);
+                    (Body::None, None)
+                }
+            },
+            Some("file") if body["file"].is_object() => {
+                match self.file(&body["file"]["src"], place) {
+                    Some((_, bytes)) => (bytes.into(), None),
+                    None => (Body::None, None),
+                }
             }
             Some(mode) => {
                 let what = format!("sent without its body (mode {mode})");
@@ -228,12 +329,74 @@ impl Reader<'_> {
         }
     }
 
+    /// A multi-part form, with the files that are there.
+    fn form(&mut self, fields: &Value, place: &str) -> Result<Body, String> {
+        let mut parts = Vec::new();
+        for pair in pairs(fields) {
+            let mut part = Part { name: pair.key, ..Part::default() };
+            part.kind = pair.content.as_str().filter(|kind| !kind.is_empty()).map(str::to_owned);
+            if pair.kind != "file" {
+                part.content = Content::Text(self.value(&pair.value));
+                parts.push(part);
+                continue;
+            }
+            let several = pair.src.as_array().cloned();
+            for name in several.unwrap_or_else(|| vec![pair.src]) {
+                if let Some((name, bytes)) = self.file(&name, place) {
+                    let kind = part.kind.clone();
+                    let kind = kind.or_else(|| Some("application/octet-stream".into()));
+                    let content = bytes.into();
+                    parts.push(Part { file: Some(name), kind, content, ..part.clone() });
+                }
+            }
+        }
+        if parts.is_empty() { Ok(Body::None) } else { multipart::body(parts) }
+    }
+
+    /// The name of a file without its folders, and its content; none with a note if it is not here.
+    fn file(&mut self, name: &Value, place: &str) -> Option<(String, Vec<u8>)> {
+        let path = name.as_str().unwrap_or_default();
+        match self.options.read(path) {
+            Ok(bytes) if !path.is_empty() => {
+                let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+                Some((name.to_owned(), bytes))
+            }
+            _ => {
+                self.import.notes.add("sent without a file, which is not here", place);
+                None
+            }
+        }
+    }
+
     fn value(&mut self, value: &Value) -> Text {
         match value {
             Value::String(text) => self.text(text),
             Value::Null => Text::default(),
             other => other.to_string().into(),
         }
+    }
+
+    /// Makes a variable known that a request of another session sets.
+    fn give(&mut self, field: &str) {
+        if self.set.contains_key(field) {
+            return;
+        }
+        let Some(giver) = self.givers.get(field) else { return };
+        if !self.firsts.iter().any(|first| first.place == giver.place) {
+            self.firsts.push(giver.clone());
+        }
+        let name = self.names.extracted(field);
+        self.set.insert(field.to_owned(), name);
+    }
+
+    /// Whether a variable has a value in the collection, without others that have none.
+    fn is_known(&self, name: &str, depth: u32) -> bool {
+        let known = self.variables.iter().find(|pair| pair.key == name);
+        let Some(value) = known.and_then(|pair| pair.value.as_str()) else { return false };
+        let mut fields = value.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
+        !value.is_empty()
+            && depth < 8
+            && fields.all(|(field, _)| self.is_known(field.trim(), depth + 1))
     }
 
     /// The text with the collection's variables replaced.
@@ -250,16 +413,22 @@ impl Reader<'_> {
             let field = field.trim();
             let known = self.variables.iter().find(|pair| pair.key == field);
             let known = known.and_then(|pair| pair.value.as_str().map(str::to_owned));
+            // Scripts set what has no value.
+            let known = known.filter(|value| !value.is_empty());
+            self.give(field);
+            let set = self.set.get(field);
             match (field, known) {
+                _ if set.is_some() => {
+                    let name = set.cloned().unwrap_or_default();
+                    all.push_field(&name);
+                    self.used.insert(name);
+                }
                 (_, Some(value)) if depth < 8 => all.append(self.filled(&value, depth + 1)),
                 ("$guid" | "$randomUUID", _) => all.push_field("random.uuid"),
                 ("$randomInt", _) => all.push_field("random.int 0 1000"),
-                _ => {
-                    if !self.unknown.iter().any(|name| name == field) {
-                        self.unknown.push(field.to_owned());
-                    }
-                    all.push_field(&variable_name(field));
-                }
+                ("$timestamp", _) => all.push_field("now unix"),
+                ("$isoTimestamp", _) => all.push_field("now"),
+                _ => all.push_field(&self.names.blank(field)),
             }
             rest = after;
         }
@@ -284,8 +453,44 @@ fn script(script: &Value) -> String {
     }
 }
 
-/// The status that a test wants: `to.have.status(201)`.
-fn status(script: &str) -> Option<u16> {
-    let (_, rest) = script.split_once("to.have.status(")?;
-    rest.split(')').next()?.trim().parse().ok()
+/// A URL, as a text or in its parts, with the values of its path (`/orders/:id`).
+fn address_of(url: &Value) -> Option<String> {
+    let list = |value: &Value, between: &str| match value {
+        Value::Array(all) => {
+            let text = |part: &Value| part.as_str().map(str::to_owned);
+            Some(all.iter().filter_map(text).collect::<Vec<_>>().join(between))
+        }
+        Value::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    let mut address = match url.as_str().or_else(|| url["raw"].as_str()) {
+        Some(text) => text.to_owned(),
+        None => {
+            let host = list(&url["host"], ".")?;
+            let scheme = url["protocol"].as_str().unwrap_or("http");
+            let scheme =
+                if host.starts_with("{{") { String::new() } else { format!("{scheme}://") };
+            let port = url["port"].as_str().map_or(String::new(), |port| format!(":{port}"));
+            let path = list(&url["path"], "/").unwrap_or_default();
+            let pair =
+                |pair: &Pair| format!("{}={}", pair.key, pair.value.as_str().unwrap_or_default());
+            let query: Vec<String> = pairs(&url["query"]).iter().map(pair).collect();
+            let mark = if query.is_empty() { "" } else { "?" };
+            let path = path.trim_start_matches('/');
+            format!("{scheme}{host}{port}/{path}{mark}{}", query.join("&"))
+        }
+    };
+    for pair in pairs(&url["variable"]) {
+        let end = address.find('?').unwrap_or(address.len());
+        let (path, query) = address.split_at(end);
+        let value = match &pair.value {
+            Value::String(text) if !text.is_empty() => text.clone(),
+            Value::Null | Value::String(_) => format!("{{{{{}}}}}", pair.key),
+            other => other.to_string(),
+        };
+        let is_it = |part: &str| part.strip_prefix(':').is_some_and(|name| name == pair.key);
+        let parts = path.split('/').map(|part| if is_it(part) { value.as_str() } else { part });
+        address = format!("{}{query}", parts.collect::<Vec<_>>().join("/"));
+    }
+    Some(address)
 }

@@ -59,7 +59,9 @@ pub(crate) fn is_secret_header(name: &str) -> bool {
 /// Replaces the secrets of all requests.
 pub(crate) fn replace(import: &mut Import) {
     let extracted = import.all().flat_map(|r| &r.extract).map(|(name, _)| name.clone());
-    let mut variables = Variables { taken: extracted.collect(), ..Variables::default() };
+    let blanks = import.variables.iter().map(|(name, _)| name.clone());
+    let taken = extracted.chain(blanks).collect();
+    let mut variables = Variables { taken, ..Variables::default() };
     for request in import.all_mut() {
         request.path.map_whole(|text| path(text, &mut variables));
         for (name, value) in &mut request.headers {

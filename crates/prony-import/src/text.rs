@@ -69,6 +69,14 @@ impl Text {
         }
     }
 
+    /// What stands between the braces of each field.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|part| match part {
+            Part::Field(expression) => Some(expression.as_str()),
+            Part::Literal(_) => None,
+        })
+    }
+
     pub(crate) fn has_fields(&self) -> bool {
         self.0.iter().any(|part| matches!(part, Part::Field(_)))
     }

@@ -17,7 +17,7 @@ pub(crate) fn split(url: &str) -> Result<(String, String), String> {
     let scheme = scheme.to_ascii_lowercase();
     match scheme.as_str() {
         "http" | "https" => {}
-        "ws" | "wss" => return Err("WebSocket is not supported yet".into()),
+        "ws" | "wss" => return Err("a WebSocket, whose messages are not imported".into()),
         _ => return Err(format!("{scheme}:// is not HTTP")),
     }
     let rest = rest.split('#').next().unwrap_or_default();
@@ -32,6 +32,18 @@ pub(crate) fn split(url: &str) -> Result<(String, String), String> {
     }
     let slash = if path.starts_with('/') { "" } else { "/" };
     Ok((format!("{scheme}://{host}"), encoded(&format!("{slash}{path}"))))
+}
+
+/// The note on a request that goes to the server of `--to`.
+pub(crate) const MOVED: &str = "its host is a variable without a value: sent to that of --to";
+
+/// The URL with this server in place of its own, if fields that are not known say which it is.
+pub(crate) fn at_server(url: &str, to: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
+    let start = url.find("://").map_or(0, |at| at + "://".len());
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
+    let mut fields = url[..end].split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
+    let is_moved = fields.any(|(field, _)| !is_known(field.trim()));
+    is_moved.then(|| format!("{}{}", to.trim_end_matches('/'), &url[end..]))
 }
 
 /// User and password of a URL.
@@ -89,12 +101,23 @@ mod tests {
         for (url, why) in [
             ("data:text/plain,x", "data: URLs are not requests"),
             ("/path", "no URL with http:// or https://"),
-            ("wss://h/", "WebSocket is not supported yet"),
+            ("wss://h/", "a WebSocket, whose messages are not imported"),
             ("chrome-extension://x/y", "chrome-extension:// is not HTTP"),
             ("http:///x", "a URL whose host is not a name or an address"),
             ("http://a b/x", "a URL whose host is not a name or an address"),
         ] {
             assert_eq!(split(url), Err(why.into()), "{url}");
+        }
+        let moved = |url: &str| at_server(url, "http://t/", |name| name == "known");
+        for (url, wanted) in [
+            ("{{base}}/a?{{b}}", Some("http://t/a?{{b}}")),
+            ("https://{{host}}:{{known}}/a", Some("http://t/a")),
+            ("{{scheme}}://h", Some("http://t")),
+            ("http://{{ known }}/{{a}}", None),
+            ("/{{a}}", None),
+            ("http://h/{{a}}://b", None),
+        ] {
+            assert_eq!(moved(url).as_deref(), wanted, "{url}");
         }
         assert_eq!(user("http://u:p@h/x@y"), Some("u:p"));
         assert_eq!(user("http://h/x@y"), None);

@@ -38,7 +38,7 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
 
 /// A session of one request.
 pub(crate) fn alone(request: Request) -> Session {
-    Session { name: String::new(), steps: vec![Step::from(request)] }
+    Session { steps: vec![Step::from(request)], ..Session::default() }
 }
 
 type Found = Vec<(usize, Result<Request, String>)>;

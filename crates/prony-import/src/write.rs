@@ -62,6 +62,9 @@ impl Import {
                 if !session.name.is_empty() {
                     let _ = writeln!(out, "name = {}", quoted(&session.name));
                 }
+                if let Some(weight) = session.weight {
+                    let _ = writeln!(out, "weight = {weight}");
+                }
                 out.push_str("request = [\n");
                 session.steps.iter().for_each(|step| write_step(&mut out, step, &target));
                 out.push_str("]\n");

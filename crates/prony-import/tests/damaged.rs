@@ -4,7 +4,7 @@ use prony_import::{Format, Options, import};
 use proptest::prelude::*;
 
 /// A small file of each format.
-const SAMPLES: [(Format, &str); 8] = [
+const SAMPLES: [(Format, &str); 11] = [
     (
         Format::Har,
         r#"{"log": {"entries": [{"startedDateTime": "2026-11-24T10:00:00.1Z", "time": 5, "request":
@@ -27,6 +27,24 @@ const SAMPLES: [(Format, &str); 8] = [
         Format::Postman,
         r#"{"info": {}, "item": [{"name": "a", "request": {"url": "{{b}}/c", "body": {"mode": "raw", "raw": "{{d}}"},
         "auth": {"type": "bearer", "bearer": {"token": "t"}}}}], "variable": [{"key": "b", "value": "http://h"}]}"#,
+    ),
+    (
+        Format::OpenApi,
+        r##"{"swagger": "2.0", "host": "h", "paths": {"/a": {"post": {"consumes": ["multipart/form-data"], "tags": ["t"],
+        "parameters": [{"name": "f", "in": "formData", "type": "file", "required": true}, {"name": "c", "in": "query",
+        "required": true, "type": "string", "pattern": "^[A-Z]{2}(x|y)+$", "minLength": 4, "maxLength": 9}]}}}}"##,
+    ),
+    (
+        Format::Postman,
+        r#"{"info": {}, "item": [{"name": "a", "item": [{"name": "b", "request": {"url": {"host": ["h", "x"], "path": [":i"],
+        "variable": [{"key": "i", "value": 1}]}, "body": {"mode": "formdata", "formdata": [{"key": "t", "value": "{{t}}"},
+        {"key": "f", "type": "file", "src": ["x"]}]}}, "event": [{"listen": "test", "script": {"exec": ["var d = pm.response.json();",
+        "pm.environment.set('t', d.a[0]['b']); pm.response.to.have.status(200)"]}}]}, {"name": "c", "request":
+        "http://h/{{t}}"}]}]}"#,
+    ),
+    (
+        Format::Http,
+        "POST http://h/a\n\n> {% const b = response.body.c;\nclient.global.set('t', b[1].d) %}\n###\nGET http://h/{{t}}\n",
     ),
     (
         Format::Http,

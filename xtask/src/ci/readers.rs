@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 18] = [
+const READERS: [Reader; 20] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -139,6 +139,20 @@ const READERS: [Reader; 18] = [
         module: None,
         place: || Ok(folder()?.join("httperfpy-0.0.3/httperfpy/httperfpy.py")),
         install: install_httperfpy,
+    },
+    Reader {
+        what: "imports of public descriptions (the npm package `@readme/oas-examples`)",
+        variable: "PRONY_TEST_OAS_EXAMPLES",
+        module: None,
+        place: || Ok(folder()?.join("node_modules/@readme/oas-examples/package.json")),
+        install: || npm("@readme/oas-examples@8.2.2"),
+    },
+    Reader {
+        what: "imports of public archives (the npm package `har-examples`)",
+        variable: "PRONY_TEST_HAR_EXAMPLES",
+        module: None,
+        place: || Ok(folder()?.join("node_modules/har-examples/dist/index.js")),
+        install: || npm("har-examples@5.0.1"),
     },
     Reader {
         what: "the HTML report in a browser (Debian's package `chromium`)",

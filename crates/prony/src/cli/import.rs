@@ -28,6 +28,16 @@ pub struct ImportArgs {
     /// Send values of replies as recorded, not those of the session's own replies (har)
     #[arg(long)]
     pub no_correlate: bool,
+    /// Draw the values that a description leaves open, by this seed (openapi)
+    ///
+    /// By default they are the least ones, and optional fields are left out.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// How often to make the operations with this tag; others have the weight 1 (openapi)
+    ///
+    /// With 0 they are left out. Can be given several times. Sessions are then picked at random.
+    #[arg(long, value_name = "TAG=N", value_parser = weight)]
+    pub weight: Vec<(String, u32)>,
 }
 
 /// The formats by name.
@@ -54,6 +64,13 @@ fn format(text: &str) -> Result<Format, String> {
     })
 }
 
+/// `TAG=N`.
+fn weight(text: &str) -> Result<(String, u32), String> {
+    let (tag, weight) = text.rsplit_once('=').ok_or("use TAG=N, such as pets=3")?;
+    let weight = weight.trim().parse().map_err(|_| "the weight is no whole number; use TAG=N")?;
+    Ok((tag.trim().to_owned(), weight))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +82,14 @@ mod tests {
             [("siege", "the format urls"), ("x", "use har, curl"), ("wsesslog", "--session")]
         {
             assert!(format(text).unwrap_err().contains(hint), "{text}");
+        }
+    }
+
+    #[test]
+    fn weights_have_a_tag() {
+        assert_eq!(weight("a=b = 3"), Ok(("a=b".to_owned(), 3)));
+        for text in ["pets", "pets=", "pets=-1", "pets=x"] {
+            assert!(weight(text).unwrap_err().contains("use TAG=N"), "{text}");
         }
     }
 }

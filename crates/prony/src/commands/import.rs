@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use prony_import::{Import, Options};
+use prony_import::{Format, Import, Options};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::files;
@@ -26,7 +26,13 @@ pub(super) fn import(args: &ImportArgs) -> Result<Exit, Error> {
         with_secrets: args.with_secrets,
         correlate: !args.no_correlate,
         folder,
+        seed: args.seed,
+        weights: &args.weight,
     };
+    if args.format != Format::OpenApi && (args.seed.is_some() || !args.weight.is_empty()) {
+        let option = if args.seed.is_some() { "--seed" } else { "--weight" };
+        return Err(Error::Argument(format!("{option} is for the format openapi")));
+    }
     let name = args.file.display().to_string();
     let import =
         prony_import::import(args.format, &name, &bytes, &options).map_err(Error::Argument)?;

@@ -23,7 +23,7 @@ fn shop() -> Scripted {
 }
 
 /// Imports a text in this format, and checks the plan. Returns what the import has printed.
-fn import(folder: &Path, format: &str, text: &str, more: &[&str]) -> (Ended, String) {
+pub(crate) fn import(folder: &Path, format: &str, text: &str, more: &[&str]) -> (Ended, String) {
     let (file, plan) = (folder.join("file"), folder.join("plan.toml"));
     fs::write(&file, text).expect("a file");
     let (file, plan) = (file.to_str().expect("UTF-8"), plan.to_str().expect("UTF-8"));
@@ -35,7 +35,7 @@ fn import(folder: &Path, format: &str, text: &str, more: &[&str]) -> (Ended, Str
 }
 
 /// Runs the plan, and returns what has arrived: each request without prony's own headers.
-fn arrived(server: &Scripted, plan: &str) -> Vec<String> {
+pub(crate) fn arrived(server: &Scripted, plan: &str) -> Vec<String> {
     let before = server.requests().len();
     let ended = prony(&["run", plan]);
     // On a busy machine the run may not be valid (98).
@@ -44,17 +44,22 @@ fn arrived(server: &Scripted, plan: &str) -> Vec<String> {
 }
 
 /// The request without the headers in which programs differ; other headers in order of their names.
-fn shown(request: &str) -> String {
+pub(crate) fn shown(request: &str) -> String {
     let (head, body) = request.split_once("\r\n\r\n").expect("a head");
     let mut lines = head.lines();
     let first = lines.next().expect("a request line");
+    // Each program has its own boundary between the parts of a form.
+    let boundary = head.split("boundary=").nth(1).map_or("", |text| text.lines().next().unwrap());
+    let is_form = !boundary.is_empty();
     let is_own = |line: &&str| {
         let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
         !["host", "user-agent", "accept", "connection"].contains(&name.as_str())
+            && !(is_form && name == "content-length")
     };
     let mut headers: Vec<&str> = lines.filter(is_own).collect();
     headers.sort_unstable();
-    [&[first], headers.as_slice(), &["", body]].concat().join("\n")
+    let text = [&[first], headers.as_slice(), &["", body]].concat().join("\n");
+    if is_form { text.replace(boundary, "BOUNDARY") } else { text }
 }
 
 #[test]
@@ -75,10 +80,11 @@ fn command_lines_of_curl_send_what_curl_sends() {
          curl http://{at}/f --data-binary @data.txt -H 'Content-Type: text/plain' -A agent -e http://r/ \
          -H 'X-Two: 1' -H 'X-Two: 2' -H 'Referer: http://other/'\n\
          curl -T data.txt http://{at}/g -H 'Expect:'\n\
-         curl $'http://{at}/h' -H $'X-Q: it\\'s' --data-raw '@x' | cat\n"
+         curl $'http://{at}/h' -H $'X-Q: it\\'s' --data-raw '@x' | cat\n\
+         curl http://{at}/i -F a=1 -F 'b=x y;type=text/x' -F 'c=@data.txt;filename=n.txt' -F 'd=<data.txt'\n"
     );
     let (ended, plan) = import(folder.path(), "curl", &script, &["--with-secrets"]);
-    assert!(ended.stderr.contains("imported 8 requests in 1 session"), "{ended:?}");
+    assert!(ended.stderr.contains("imported 9 requests in 1 session"), "{ended:?}");
     let ours = arrived(&server, &plan);
     let before = server.requests().len();
     let shell = Command::new("sh")
@@ -88,7 +94,7 @@ fn command_lines_of_curl_send_what_curl_sends() {
         .expect("a shell");
     assert!(shell.status.success(), "{shell:?}");
     let theirs: Vec<String> = server.requests()[before..].iter().map(|r| shown(r)).collect();
-    assert_eq!(ours.len(), 8);
+    assert_eq!(ours.len(), 9);
     assert_eq!(ours, theirs);
 }
 
@@ -234,6 +240,10 @@ fn collections_of_postman_become_sessions() {
     let (ended, plan) = import(folder.path(), "postman", &text, &[]);
     assert!(ended.stderr.contains("imported 3 requests in 2 sessions"), "{ended:?}");
     assert!(ended.stderr.contains("fill in under [variables]: token"), "{ended:?}");
+    // The status that the test of Postman wants.
+    let text = fs::read_to_string(&plan).expect("a plan");
+    assert_eq!(text.matches("expect = 200").count(), 1, "{text}");
+    assert!(text.contains("name = \"status\", expect = 200 }"), "{text}");
     let mut all = arrived(&server, &plan);
     all.sort_unstable();
     assert_eq!(all.len(), 3);
@@ -243,193 +253,129 @@ fn collections_of_postman_become_sessions() {
     assert!(all[2].ends_with("\n\na%20b=c%26d&n=7"), "{all:?}");
 }
 
-/// An interface with references, parameters everywhere, and credentials.
-const PETS: &str = r##"{
-  "openapi": "3.1.0", "info": {"title": "pets", "version": "1"},
-  "servers": [{"url": "http://pets.example/v1"}],
-  "security": [{"bearer": []}],
-  "components": {
-    "securitySchemes": {
-      "bearer": {"type": "http", "scheme": "bearer"},
-      "key": {"type": "apiKey", "in": "query", "name": "api_key"}
-    },
-    "parameters": {"Trace": {"name": "X-Trace", "in": "header", "required": true, "schema": {"type": "string", "format": "uuid"}}},
-    "schemas": {
-      "Pet": {"type": "object", "required": ["name", "age", "tags", "kind", "owner", "born", "parent"], "properties": {
-        "id": {"type": "integer", "readOnly": true}, "note": {"type": "string"},
-        "name": {"type": "string", "minLength": 6, "maxLength": 8},
-        "age": {"type": "number", "exclusiveMinimum": 0, "maximum": 0.5},
-        "tags": {"type": "array", "minItems": 2, "items": {"type": ["null", "boolean"]}},
-        "kind": {"enum": ["cat", "dog"]}, "born": {"type": "string", "format": "date"},
-        "owner": {"allOf": [{"$ref": "#/components/schemas/Person"}, {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "multipleOf": 5, "minimum": 3}}}]},
-        "parent": {"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Pet"}]}}},
-      "Person": {"type": "object", "required": ["mail"], "properties": {"mail": {"type": "string", "format": "email"}}}
-    }
-  },
-  "paths": {
-    "/pets": {
-      "parameters": [{"$ref": "#/components/parameters/Trace"}],
-      "get": {"operationId": "list", "security": [{"key": []}], "parameters": [
-        {"name": "limit", "in": "query", "required": true, "schema": {"type": "integer", "minimum": 10}},
-        {"name": "tag", "in": "query", "example": ["a b", "c"], "schema": {"type": "array"}},
-        {"name": "page", "in": "query", "schema": {"type": "integer"}}], "responses": {"200": {}}},
-      "post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}, "responses": {"2XX": {}}}
-    },
-    "/pets/{id}": {
-      "delete": {"operationId": "remove", "security": [], "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}], "responses": {"204": {}}},
-      "put": {"requestBody": {"content": {"image/png": {}}}, "parameters": [{"name": "id", "in": "path", "required": true, "schema": {}}]}
-    }
-  }
-}"##;
-
-/// The same interface as people write it: comments, block and flow style, references and anchors,
-/// statuses and a version without quotes.
-const PETS_YAML: &str = r##"---
-# An interface of pets
-openapi: 3.1   # a number
-info: { title: pets, version: "1" }
-servers:
-  - url: http://pets.example/v1
-security:
-  - bearer: []
-paths:
-  /pets:
-    parameters: [{ $ref: '#/components/parameters/Trace' }]
-    get:
-      operationId: list
-      description: |
-        Lists pets.
-
-        All of them: no limit.
-      security: [key: []]
-      parameters:
-        - name: limit
-          in: query
-          required: true
-          schema: &int
-            type: integer
-            minimum: 10
-        - {name: tag, in: query, example: ["a b", c], schema: {type: array}}
-        - name: page
-          in: query
-          schema: {<<: *int}
-      responses:
-        200: {}
-    post:
-      requestBody:
-        content:
-          application/json:
-            schema: {$ref: "#/components/schemas/Pet"}
-      responses:
-        2XX: {}
-  /pets/{id}:
-    delete:
-      operationId: remove
-      security: []
-      parameters: &id [{name: id, in: path, required: true, schema: {type: integer}}]
-      responses:
-        204: {}
-    put:
-      requestBody: {content: {image/png: {}}}
-      parameters: *id
-components:
-  securitySchemes:
-    bearer: {type: http, scheme: bearer}
-    key: {type: apiKey, in: query, name: api_key}
-  parameters:
-    Trace:
-      name: X-Trace
-      in: header
-      required: true
-      schema:
-        type: string
-        format: uuid
-  schemas:
-    Pet:
-      type: object
-      required: [name, age, tags, kind, owner, born, parent]
-      properties:
-        id: {type: integer, readOnly: true}
-        note: {type: string}
-        name:
-          type: string
-          minLength: 6
-          maxLength: 8
-        age: {type: number, exclusiveMinimum: 0, maximum: .5}
-        tags:
-          type: array
-          minItems: 2
-          items:
-            type: ["null", boolean]
-        kind:
-          enum:
-          - cat
-          - dog
-        born: {type: string, format: date}
-        owner:
-          allOf:
-            - $ref: "#/components/schemas/Person"
-            - type: object
-              required: [n]
-              properties:
-                n: {type: integer, multipleOf: 5, minimum: 3}
-        parent:
-          anyOf:
-            - type: "null"
-            - $ref: "#/components/schemas/Pet"
-    Person:
-      type: object
-      required: [mail]
-      properties:
-        mail: {type: string, format: email}
-"##;
-
+/// What scripts take from replies, forms with files, values of paths, and a server of another file.
 #[test]
-fn an_interface_in_yaml_is_the_same_plan_as_in_json() {
+fn collections_use_values_of_replies_and_send_forms() {
+    let server = shop();
     let folder = tempfile::tempdir().expect("a folder");
-    let (_, json) = import(folder.path(), "openapi", PETS, &[]);
-    let json = fs::read_to_string(json).expect("a plan");
-    let (ended, yaml) = import(folder.path(), "openapi", PETS_YAML, &[]);
-    assert!(ended.stderr.starts_with("prony: imported 3 requests in 3 sessions"), "{ended:?}");
-    let yaml = fs::read_to_string(yaml).expect("a plan");
-    assert!(json.contains("http://pets.example") && json.matches("path = ").count() == 3, "{json}");
-    assert_eq!(yaml, json);
+    fs::write(folder.path().join("photo.bin"), "of a file").expect("a file");
+    let text = r#"{"info": {"name": "shop", "schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"},
+      "item": [
+        {"name": "later", "request": {"url": "{{baseUrl}}/later", "header": [{"key": "X-T", "value": "{{token}}"}]}},
+        {"name": "buy", "item": [
+          {"name": "login", "request": {"method": "POST", "url": {"raw": "{{baseUrl}}/login"}},
+            "event": [{"listen": "test", "script": {"exec": [
+              "const data = pm.response.json().auth;",
+              "pm.environment.set(\"token\", data.token);",
+              "pm.environment.set(\"unused\", data.nothing);",
+              "pm.expect(pm.response.code).to.equal(200);"]}}]},
+          {"name": "order", "request": {"method": "PUT", "header": [{"key": "Content-Type", "value": "multipart/form-data"}],
+            "url": {"protocol": "https", "host": ["{{host}}"], "path": ["orders", ":id", "photo"],
+              "query": [{"key": "n", "value": "{{a b}}"}, {"key": "m", "value": "{{a-b}}"}],
+              "variable": [{"key": "id", "value": "7"}]},
+            "body": {"mode": "formdata", "formdata": [
+              {"key": "by", "value": "{{token}}", "type": "text"},
+              {"key": "photo", "type": "file", "src": "photo.bin"},
+              {"key": "lost", "type": "file", "src": "/nonexistent"}]}}}]},
+        {"name": "look", "item": [{"name": "cart", "request": {"url": "{{baseUrl}}/cart",
+          "header": [{"key": "X-T", "value": "{{token}}"}]}}]}],
+      "variable": [{"key": "token", "value": ""}]}"#;
+    let to = format!("http://{}", server.address());
+    let (ended, plan) = import(folder.path(), "postman", text, &["--to", &to]);
+    for line in [
+        "imported 5 requests in 3 sessions",
+        "1 x made first in another session, too, for a value of its reply: /buy/login",
+        "1 x a script (test), of which the plan has the status or values: /buy/login",
+        "1 x sent without a file, which is not here: /buy/order",
+        "4 x its host is a variable without a value: sent to that of --to",
+        "fill in under [variables]: token, a_b, a_b_2",
+    ] {
+        assert!(ended.stderr.contains(line), "{line}: {ended:?}");
+    }
+    let text = fs::read_to_string(&plan).expect("a plan");
+    assert!(text.contains("expect = 200") && !text.contains("nothing"), "{text}");
+    let mut all = arrived(&server, &plan);
+    all.sort_unstable();
+    // The login is a part of each later session that needs its token.
+    assert_eq!(all[0], "GET /cart HTTP/1.1\nX-T: fresh-1\n\n");
+    assert_eq!(all[1], "GET /later HTTP/1.1\nX-T: FILL-IN\n\n");
+    assert!(all[2..4].iter().all(|r| r.starts_with("POST /login HTTP/1.1\n")), "{all:?}");
+    let (head, body) = all[4].split_once("\n\n").expect("a body");
+    assert_eq!(
+        head,
+        "PUT /orders/7/photo?n=FILL-IN&m=FILL-IN HTTP/1.1\n\
+         Content-Type: multipart/form-data; boundary=BOUNDARY"
+    );
+    assert_eq!(
+        body,
+        "--BOUNDARY\r\nContent-Disposition: form-data; name=\"by\"\r\n\r\nfresh-1\r\n\
+         --BOUNDARY\r\nContent-Disposition: form-data; name=\"photo\"; filename=\"photo.bin\"\r\n\
+         Content-Type: application/octet-stream\r\n\r\nof a file\r\n--BOUNDARY--\r\n"
+    );
 }
 
+/// Variables whose values are those of replies, as REST Client has them, and scripts of JetBrains.
 #[test]
-fn operations_of_an_interface_have_values_that_its_schemas_allow() {
-    let server = Scripted::start(|_, request| match request.split(' ').next() {
-        Some("DELETE") => send("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
-        _ => reply(200, "[]"),
-    });
+fn files_of_editors_keep_values_of_replies_in_variables() {
+    let server = shop();
     let folder = tempfile::tempdir().expect("a folder");
+    let text = "### in\n# @name login\nPOST {{host}}/login\n\n> {%\n\
+        client.global.set(\"jet\", response.body.auth.token);\n\
+        client.assert(response.status === 200);\n%}\n\n\
+        ### keep it\n@token = {{login.response.body.$.auth.token}}\n@bearer = Bearer {{token}}\n\n\
+        ### a\nGET {{host}}/a\nAuthorization: {{bearer}}\n\n\
+        ### b\nGET https://{{host}}:{{port}}/b?t={{jet}}&u={{who}}\n";
     let to = format!("http://{}", server.address());
-    let (ended, plan) = import(folder.path(), "openapi", PETS, &["--to", &to]);
-    assert_eq!(
-        ended.stderr,
-        "prony: imported 3 requests in 3 sessions\n  1 x its body has the type image/png: PUT \
-         /pets/{id}\n  fill in under [variables]: key, bearer\n"
-    );
+    let (ended, plan) = import(folder.path(), "http", text, &["--to", &to]);
+    for line in [
+        "imported 3 requests in 1 session",
+        "1 x a script for the reply, of which the plan has the status or values: line 5",
+        "fill in under [variables]: who\n",
+    ] {
+        assert!(ended.stderr.contains(line), "{line}: {ended:?}");
+    }
+    let text = fs::read_to_string(&plan).expect("a plan");
+    assert_eq!(text.matches("expect = 200").count(), 1, "{text}");
     let all = arrived(&server, &plan);
-    let trace = "X-Trace: 3fa85f64-5717-4562-b3fc-2c963f66afa6";
+    assert_eq!(all[1], "GET /a HTTP/1.1\nAuthorization: Bearer fresh-1\n\n");
+    assert_eq!(all[2], "GET /b?t=fresh-1&u=FILL-IN HTTP/1.1\n\n");
+}
+
+/// Archives of other programs: `null` for what is not known, and fields of forms, parameters and
+/// cookies only beside the request.
+#[test]
+fn archives_of_other_programs_are_imported() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!(
+        r#"{{"log": {{"version": "1.2", "creator": {{"name": "x", "version": null}}, "pages": null, "entries": [
+        {{"startedDateTime": "2026-11-24T10:00:00.000+01:00", "time": null, "request": {{"method": "GET",
+          "url": "http://{at}/q", "headers": null, "headersSize": null, "bodySize": null, "httpVersion": null,
+          "queryString": [{{"name": "a b", "value": "c&d"}}], "cookies": [{{"name": "k", "value": "v"}}]}},
+          "response": {{"status": 200, "statusText": null, "headers": [], "redirectURL": null, "headersSize": null,
+          "content": {{"size": null, "mimeType": null, "text": null}}}}, "timings": {{"send": null, "wait": 1}}}},
+        {{"startedDateTime": "2026-11-24T10:00:01.000+01:00", "time": 1, "request": {{"method": "POST",
+          "url": "http://{at}/f", "headers": [{{"name": "Content-Type", "value": "multipart/form-data; boundary=x"}}],
+          "postData": {{"mimeType": "multipart/form-data", "params": [{{"name": "n", "value": "1"}},
+          {{"name": "f", "value": "hello", "fileName": "h.txt", "contentType": "text/plain"}}]}}}},
+          "response": {{"status": 200}}}}]}}}}"#,
+        at = server.address()
+    );
+    let (ended, plan) = import(folder.path(), "har", &text, &["--with-secrets"]);
+    assert_eq!(ended.stderr, "prony: imported 2 requests in 1 session\n");
+    let fast = fs::read_to_string(&plan).expect("a plan").replace("1000ms", "10ms");
+    fs::write(&plan, fast).expect("a plan");
+    let all = arrived(&server, &plan);
+    assert_eq!(all[0], "GET /q?a%20b=c%26d HTTP/1.1\nCookie: k=v\n\n");
+    let kind = "Content-Type: multipart/form-data; boundary=BOUNDARY";
     assert_eq!(
-        all[0],
-        format!("GET /v1/pets?limit=10&tag=a%20b&tag=c&api_key=FILL-IN HTTP/1.1\n{trace}\n\n")
+        all[1],
+        format!(
+            "POST /f HTTP/1.1\n{kind}\n\n--BOUNDARY\r\nContent-Disposition: form-data; name=\"n\"\r\n\
+             \r\n1\r\n--BOUNDARY\r\nContent-Disposition: form-data; name=\"f\"; filename=\"h.txt\"\r\n\
+             Content-Type: text/plain\r\n\r\nhello\r\n--BOUNDARY--\r\n"
+        )
     );
-    assert!(
-        all[1].starts_with("POST /v1/pets HTTP/1.1\nAuthorization: Bearer FILL-IN\n"),
-        "{all:?}"
-    );
-    let body = all[1].split_once("\n\n").expect("a body").1;
-    let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
-    let document: serde_json::Value = serde_json::from_str(PETS).expect("JSON");
-    let mut schema = document["components"]["schemas"]["Pet"].clone();
-    schema["components"] = document["components"].clone();
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let errors: Vec<String> = validator.iter_errors(&body).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{body}: {errors:?}");
-    assert_eq!((body.get("id"), body.get("note")), (None, None));
-    assert_eq!(all[2], "DELETE /v1/pets/1 HTTP/1.1\n\n");
 }
 
 #[test]
@@ -481,7 +427,11 @@ fn files_that_cannot_be_imported_are_refused_with_their_place() {
         ("openapi", "openapi: 3.0.0\n", "file: it names no server; name one with --to URL"),
         ("openapi", "openapi: 3.0.0\npaths: [\n", "file:3:1: this is not YAML: "),
         ("openapi", "{\"openapi\": \"3.0.0\"", "file:1:19: this is not JSON: "),
-        ("openapi", "{\"swagger\": \"1.2\"}", "file: neither OpenAPI 3.0 or 3.1 nor Swagger 2.0"),
+        (
+            "openapi",
+            "{\"swagger\": \"1.2\"}",
+            "file: neither OpenAPI 3.0, 3.1 or 3.2 nor Swagger 2.0",
+        ),
         ("postman", "[]", "file:1:2: this is not a collection of Postman: "),
         ("vegeta", "GET http://h/\n\nnonsense\n", "file:3: 'nonsense' starts neither a target"),
         ("urls", "/a\n", "file:1: this is a path; name its server with --to URL"),
@@ -495,6 +445,21 @@ fn files_that_cannot_be_imported_are_refused_with_their_place() {
         fs::write(&file, text).expect("a file");
         let ended = prony(&["import", format, file.to_str().expect("UTF-8")]);
         assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{text}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{why}: {ended:?}");
+    }
+    let tags = r#"{"openapi": "3.0.0", "servers": [{"url": "http://h"}], "paths": {"/a": {"get": {"tags": ["x", "y"]}}}}"#;
+    fs::write(&file, tags).expect("a file");
+    let name = file.to_str().expect("UTF-8");
+    for (format, words, why) in [
+        ("openapi", ["--weight", "z=1"], "file: no operation has the tag 'z'; there are x, y"),
+        ("openapi", ["--weight", "x"], "use TAG=N"),
+        ("openapi", ["--weight", "x=0"], "can be sent (its tag has the weight 0: GET /a)"),
+        ("openapi", ["--seed", "x"], "--seed"),
+        ("har", ["--seed", "1"], "--seed is for the format openapi"),
+        ("http", ["--weight", "x=1"], "--weight is for the format openapi"),
+    ] {
+        let ended = prony(&[&["import", format, name], &words[..]].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{words:?}: {ended:?}");
         assert!(ended.stderr.contains(why), "{why}: {ended:?}");
     }
     let ended = prony(&["import", "har", "/nonexistent"]);

@@ -37,6 +37,7 @@ mod http2_secure_peers;
 mod imports;
 #[path = "../shared/installed.rs"]
 mod installed;
+mod interfaces;
 #[path = "../shared/json_schema.rs"]
 mod json_schema;
 mod limited;
@@ -48,6 +49,7 @@ mod plans;
 mod proxy;
 mod ramp_up;
 mod raw;
+mod real_files;
 mod record;
 mod record_clients;
 mod redirects;

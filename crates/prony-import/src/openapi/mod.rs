@@ -1,14 +1,21 @@
 //! Descriptions of interfaces: OpenAPI 3.0 and 3.1, and Swagger 2.0, as JSON or YAML. A session for
 //! each operation, with the values of its examples, or with values that its schemas allow.
 
+mod body;
+mod draw;
+mod pattern;
+mod values;
+
 use std::cell::Cell;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::text::{Text, variable_name};
+use crate::blanks::Names;
+use crate::text::Text;
 use crate::url::{self, escaped};
 use crate::yaml;
 use crate::{Body, Import, Options, Request, Session, Step};
+use draw::Draw;
 
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
 /// How deep schemas may refer to each other: deeper ones are left empty.
@@ -33,15 +40,11 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
         }
     }
     let version = document["openapi"].as_str().or_else(|| document["swagger"].as_str());
-    if !version.is_some_and(|v| v.starts_with("3.0") || v.starts_with("3.1") || v == "2.0") {
-        return Err(": neither OpenAPI 3.0 or 3.1 nor Swagger 2.0".into());
+    let is_known = |v: &str| v == "2.0" || ["3.0", "3.1", "3.2"].iter().any(|k| v.starts_with(k));
+    if !version.is_some_and(is_known) {
+        return Err(": neither OpenAPI 3.0, 3.1 or 3.2 nor Swagger 2.0".into());
     }
-    let mut reader = Reader {
-        document: &document,
-        import: Import::default(),
-        blanks: Vec::new(),
-        values: Cell::new(0),
-    };
+    let mut reader = Reader::new(&document, options.seed);
     let server = reader.server(options)?;
     let Some(paths) = document["paths"].as_object() else {
         return Err(": there are no paths in it".into());
@@ -51,27 +54,90 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
         for method in METHODS {
             let Some(operation) = item.get(method).filter(|o| o.is_object()) else { continue };
             let place = format!("{} {path}", method.to_ascii_uppercase());
+            let weight = weight(operation, options.weights);
+            if weight == Some(0) {
+                reader.import.notes.add("its tag has the weight 0", &place);
+                continue;
+            }
             match reader.operation(&server, path, method, item, operation, &place) {
-                Ok(session) => reader.import.sessions.push(session),
+                Ok(session) => reader.import.sessions.push(Session { weight, ..session }),
                 Err(why) => reader.import.notes.add(&why, &place),
+            }
+            if reader.odd_pattern.take() {
+                reader.import.notes.add("a pattern that prony does not understand", &place);
             }
         }
     }
-    let blanks = reader.blanks.into_iter().map(|name| (variable_name(&name), name));
-    reader.import.variables.extend(blanks);
+    known_tags(paths, options.weights)?;
+    reader.import.variables.extend(reader.names.into_blanks());
     Ok(reader.import)
+}
+
+/// The weight of an operation: that of the first of its tags that has one. Without weights there is
+/// none, and with them it is 1.
+fn weight(operation: &Value, weights: &[(String, u32)]) -> Option<u32> {
+    if weights.is_empty() {
+        return None;
+    }
+    let tags = operation["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let of_tag =
+        |tag: &str| weights.iter().find(|(name, _)| name == tag).map(|(_, weight)| *weight);
+    Some(tags.into_iter().find_map(of_tag).unwrap_or(1))
+}
+
+/// Refuses weights of tags that no operation has.
+fn known_tags(paths: &Map<String, Value>, weights: &[(String, u32)]) -> Result<(), String> {
+    let operations = paths.values().filter_map(Value::as_object).flat_map(Map::values);
+    let tags = operations.filter_map(|operation| operation.get("tags")?.as_array()).flatten();
+    let mut tags: Vec<&str> = tags.filter_map(Value::as_str).collect();
+    tags.sort_unstable();
+    tags.dedup();
+    match weights.iter().find(|(name, _)| !tags.contains(&name.as_str())) {
+        Some((name, _)) if tags.is_empty() => {
+            Err(format!(": no operation has the tag '{name}'; there are no tags in it"))
+        }
+        Some((name, _)) => {
+            Err(format!(": no operation has the tag '{name}'; there are {}", tags.join(", ")))
+        }
+        None => Ok(()),
+    }
 }
 
 struct Reader<'a> {
     document: &'a Value,
     import: Import,
     /// Credentials that are to be filled in.
-    blanks: Vec<String>,
+    names: Names,
     /// How many values the request has so far.
     values: Cell<u32>,
+    draw: Draw,
+    /// A pattern of the request is not understood.
+    odd_pattern: Cell<bool>,
 }
 
 impl<'a> Reader<'a> {
+    fn new(document: &'a Value, seed: Option<u64>) -> Self {
+        Self::with(document, Draw::new(seed))
+    }
+
+    fn with(document: &'a Value, draw: Draw) -> Self {
+        Self {
+            document,
+            import: Import::default(),
+            names: Names::default(),
+            values: Cell::new(0),
+            draw,
+            odd_pattern: Cell::new(false),
+        }
+    }
+
+    /// A reader of the same document that makes other choices.
+    fn with_draw(&self, draw: Draw) -> Self {
+        let reader = Self::with(self.document, draw);
+        reader.values.set(self.values.get());
+        reader
+    }
+
     /// Follows references within the document.
     fn resolved(&self, value: &'a Value) -> &'a Value {
         let mut value = value;
@@ -125,19 +191,10 @@ impl<'a> Reader<'a> {
     ) -> Result<Session, String> {
         self.values.set(0);
         let mut path = path.to_owned();
-        let (mut query, mut form) = (Vec::new(), Vec::new());
+        let (mut query, mut form, mut cookies) = (Vec::new(), Vec::new(), Vec::new());
         let mut headers: Vec<(String, Text)> = Vec::new();
         let mut body = Body::None;
-        let all = [item, operation].into_iter().filter_map(|at| at["parameters"].as_array());
-        let mut known: Vec<(&str, &str, &'a Value)> = Vec::new();
-        for parameter in all.flatten().map(|parameter| self.resolved(parameter)) {
-            let name = parameter["name"].as_str().unwrap_or_default();
-            let at = parameter["in"].as_str().unwrap_or_default();
-            // Those of the operation replace those of the path.
-            known.retain(|(n, a, _)| (*n, *a) != (name, at));
-            known.push((name, at, parameter));
-        }
-        for (name, at, parameter) in known {
+        for (name, at, parameter) in self.parameters(item, operation) {
             let value = self.parameter(parameter);
             let is_needed = parameter["required"] == true || has_example(parameter);
             match at {
@@ -147,7 +204,8 @@ impl<'a> Reader<'a> {
                 }
                 "query" if is_needed => query.push(pair(name, &value)),
                 "header" if is_needed => headers.push((name.to_owned(), plain(&value).into())),
-                "formData" if is_needed => form.push(pair(name, &value)),
+                "cookie" if is_needed => cookies.push(format!("{name}={}", plain(&value))),
+                "formData" if is_needed => form.push((name, parameter, value)),
                 "body" => {
                     let schema = &parameter["schema"];
                     body = Body::Text(self.value(schema, 0).to_string().into());
@@ -161,11 +219,14 @@ impl<'a> Reader<'a> {
         }
         let content = match form.is_empty() {
             true => self.content(self.resolved(&operation["requestBody"]))?,
-            false => Some(("application/x-www-form-urlencoded".to_owned(), form.join("&"))),
+            false => Some(self.old_form(operation, form)?),
         };
-        if let Some((kind, text)) = content {
+        if let Some((kind, content)) = content {
             headers.push(("Content-Type".into(), kind.into()));
-            body = Body::Text(text.into());
+            body = content;
+        }
+        if !cookies.is_empty() {
+            headers.push(("Cookie".into(), cookies.join("; ").into()));
         }
         let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
         let (origin, path) = url::split(&format!("{server}{path}{query}"))?;
@@ -182,7 +243,25 @@ impl<'a> Reader<'a> {
             expect: success(operation),
             ..Request::default()
         };
-        Ok(Session { name, steps: vec![Step::from(request)] })
+        Ok(Session { name, steps: vec![Step::from(request)], weight: None })
+    }
+
+    /// The parameters of an operation: name, place and description.
+    fn parameters(
+        &self,
+        item: &'a Value,
+        operation: &'a Value,
+    ) -> Vec<(&'a str, &'a str, &'a Value)> {
+        let all = [item, operation].into_iter().filter_map(|at| at["parameters"].as_array());
+        let mut known: Vec<(&'a str, &'a str, &'a Value)> = Vec::new();
+        for parameter in all.flatten().map(|parameter| self.resolved(parameter)) {
+            let name = parameter["name"].as_str().unwrap_or_default();
+            let at = parameter["in"].as_str().unwrap_or_default();
+            // Those of the operation replace those of the path.
+            known.retain(|(n, a, _)| (*n, *a) != (name, at));
+            known.push((name, at, parameter));
+        }
+        known
     }
 
     /// The value of a parameter.
@@ -191,37 +270,15 @@ impl<'a> Reader<'a> {
         let example = example.map(|example| &self.resolved(example)["value"]);
         match [Some(&parameter["example"]), example].into_iter().flatten().find(|v| !v.is_null()) {
             Some(value) => value.clone(),
+            // One of a media type.
+            None if parameter["content"].is_object() => {
+                let media = parameter["content"].as_object().and_then(|all| all.values().next());
+                let text = self.value(media.map_or(&Value::Null, |media| &media["schema"]), 0);
+                Value::String(text.to_string())
+            }
             // In Swagger 2.0, a parameter is its own schema.
             None if parameter["schema"].is_null() => self.value(parameter, 0),
             None => self.value(&parameter["schema"], 0),
-        }
-    }
-
-    /// Type and text of a body, if there is one.
-    fn content(&self, body: &'a Value) -> Result<Option<(String, String)>, String> {
-        let Some(content) = body["content"].as_object().filter(|c| !c.is_empty()) else {
-            return Ok(None);
-        };
-        let json = content.iter().find(|(kind, _)| kind.contains("json"));
-        let (kind, media) = json.or_else(|| content.iter().next()).expect("there is one");
-        let example = media["examples"].as_object().and_then(|all| all.values().next());
-        let value = match (&media["example"], example) {
-            (Value::Null, Some(example)) => self.resolved(example)["value"].clone(),
-            (Value::Null, None) => self.value(&media["schema"], 0),
-            (example, _) => example.clone(),
-        };
-        if kind.contains("json") {
-            return Ok(Some((kind.clone(), value.to_string())));
-        }
-        match (kind.as_str(), &value) {
-            ("application/x-www-form-urlencoded", Value::Object(fields)) => {
-                let pairs: Vec<String> = fields.iter().map(|(n, v)| pair(n, v)).collect();
-                Ok(Some((kind.clone(), pairs.join("&"))))
-            }
-            (_, Value::String(text)) if kind.starts_with("text/") => {
-                Ok(Some((kind.clone(), text.clone())))
-            }
-            _ => Err(format!("its body has the type {kind}")),
         }
     }
 
@@ -240,8 +297,14 @@ impl<'a> Reader<'a> {
             let new = &document["components"]["securitySchemes"][scheme];
             let old = &document["securityDefinitions"][scheme];
             let kind = self.resolved(if new.is_null() { old } else { new });
+            let known = ["apiKey", "basic", "http", "oauth2", "openIdConnect"];
+            if !kind["type"].as_str().is_some_and(|kind| known.contains(&kind)) {
+                let what = format!("sent without its credentials ({scheme})");
+                self.import.notes.add(&what, place);
+                continue;
+            }
             let mut value = Text::default();
-            value.push_field(&variable_name(scheme));
+            value.push_field(&self.names.blank(scheme));
             let name = kind["name"].as_str().unwrap_or("api_key");
             match (kind["type"].as_str(), kind["in"].as_str(), kind["scheme"].as_str()) {
                 (Some("apiKey"), Some("header"), _) => headers.push((name.to_owned(), value)),
@@ -250,81 +313,26 @@ impl<'a> Reader<'a> {
                     path.push(&format!("{join}{name}="));
                     path.append(value);
                 }
+                (Some("apiKey"), Some("cookie"), _) => {
+                    let sent = headers.iter_mut().find(|(header, _)| header == "Cookie");
+                    match sent {
+                        Some((_, cookies)) => {
+                            cookies.push(&format!("; {name}="));
+                            cookies.append(value);
+                        }
+                        None => headers.push(("Cookie".into(), value.after(&format!("{name}=")))),
+                    }
+                }
                 (Some("basic"), ..) | (Some("http"), _, Some("basic")) => {
                     headers.push(("Authorization".into(), value.after("Basic ")));
                 }
                 (Some("http" | "oauth2" | "openIdConnect"), ..) => {
                     headers.push(("Authorization".into(), value.after("Bearer ")));
                 }
-                _ => {
-                    let what = format!("sent without its credentials ({scheme})");
-                    self.import.notes.add(&what, place);
-                    continue;
-                }
-            }
-            if !self.blanks.contains(scheme) {
-                self.blanks.push(scheme.clone());
+                // In a place that no request has.
+                _ => {}
             }
         }
-    }
-
-    /// A value that a schema allows.
-    fn value(&self, schema: &'a Value, depth: u32) -> Value {
-        let schema = self.resolved(schema);
-        let given = ["const", "example", "default"].into_iter().map(|key| &schema[key]);
-        let listed = [&schema["examples"][0], &schema["enum"][0]];
-        if let Some(value) = given.chain(listed).find(|value| !value.is_null()) {
-            return value.clone();
-        }
-        self.values.set(self.values.get() + 1);
-        if depth > DEPTH || self.values.get() > VALUES {
-            return Value::Null;
-        }
-        if let Some(all) = schema["allOf"].as_array() {
-            let mut fields = Map::new();
-            for part in all {
-                if let Value::Object(more) = self.value(part, depth + 1) {
-                    fields.extend(more);
-                }
-            }
-            fields.extend(self.fields(schema, depth));
-            return Value::Object(fields);
-        }
-        if let Some(first) = ["oneOf", "anyOf"].into_iter().find_map(|key| schema[key].get(0)) {
-            return self.value(first, depth + 1);
-        }
-        let kind = schema["type"].as_str().or_else(|| {
-            // 3.1 has lists of types.
-            schema["type"].as_array()?.iter().filter_map(Value::as_str).find(|t| *t != "null")
-        });
-        match kind {
-            Some("integer" | "number") => number(schema, kind == Some("integer")),
-            Some("null") => Value::Null,
-            Some("boolean") => Value::Bool(true),
-            Some("string") => Value::String(string(schema)),
-            Some("array") => {
-                let count = schema["minItems"]
-                    .as_u64()
-                    .unwrap_or(1)
-                    .clamp(1, if depth < 3 { 100 } else { 1 });
-                let item = self.value(&schema["items"], depth + 1);
-                Value::Array(vec![item; usize::try_from(count).unwrap_or(1)])
-            }
-            _ => Value::Object(self.fields(schema, depth)),
-        }
-    }
-
-    fn fields(&self, schema: &'a Value, depth: u32) -> Map<String, Value> {
-        let mut fields = Map::new();
-        for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
-            let is_needed = schema["required"]
-                .as_array()
-                .is_none_or(|all| all.iter().any(|needed| needed == name));
-            if is_needed && self.resolved(inner)["readOnly"] != true {
-                fields.insert(name.clone(), self.value(inner, depth + 1));
-            }
-        }
-        fields
     }
 }
 
@@ -357,53 +365,4 @@ fn pair(name: &str, value: &Value) -> String {
         Value::Array(all) => all.iter().map(one).collect::<Vec<_>>().join("&"),
         value => one(value),
     }
-}
-
-/// The least number that is allowed, from 1 on.
-fn number(schema: &Value, is_integer: bool) -> Value {
-    let least = schema["minimum"].as_f64();
-    let above = schema["exclusiveMinimum"].as_f64().or_else(|| {
-        // In 3.0 it is a flag.
-        least.filter(|_| schema["exclusiveMinimum"] == true)
-    });
-    let most = schema["maximum"].as_f64().or_else(|| schema["exclusiveMaximum"].as_f64());
-    let start = above.map(|n| n + 1.0).or(least).unwrap_or(1.0);
-    let step = schema["multipleOf"].as_f64().filter(|step| *step > 0.0).unwrap_or(1.0);
-    let mut value = (start / step).ceil() * step;
-    if let Some(most) = most
-        && value > most
-    {
-        value = (most / step).floor() * step;
-        if above.is_some_and(|above| value <= above) || least.is_some_and(|least| value < least) {
-            value = (start.min(most) + most) / 2.0;
-        }
-    }
-    match is_integer {
-        true => json!(value as i64),
-        false => json!(value),
-    }
-}
-
-/// A string of the format or length that is asked for.
-fn string(schema: &Value) -> String {
-    let text = match schema["format"].as_str() {
-        Some("date") => "2026-01-15",
-        Some("date-time") => "2026-01-15T10:30:00Z",
-        Some("time") => "10:30:00Z",
-        Some("uuid") => "3fa85f64-5717-4562-b3fc-2c963f66afa6",
-        Some("email") => "user@example.com",
-        Some("uri" | "url") => "https://example.com/",
-        Some("hostname") => "example.com",
-        Some("ipv4") => "192.0.2.1",
-        Some("ipv6") => "2001:db8::1",
-        Some("byte") => "dGV4dA==",
-        _ => "text",
-    };
-    let mut text = text.to_owned();
-    let length = |key: &str| schema[key].as_u64().and_then(|n| usize::try_from(n).ok());
-    while text.len() < length("minLength").unwrap_or(0).min(10_000) {
-        text.push('x');
-    }
-    text.truncate(length("maxLength").unwrap_or(text.len()));
-    text
 }
