@@ -3,6 +3,7 @@
 mod checks;
 mod events;
 mod http2;
+mod redirect;
 mod streams;
 mod websocket;
 
@@ -250,6 +251,7 @@ pub fn tls_records(data: &[u8]) {
 /// # Panics
 /// If not.
 pub fn url(data: &[u8]) {
+    redirect::check(data);
     let Some(url) = parsed(data, Url::parse) else { return };
     check_url(&url);
 }

@@ -5,7 +5,8 @@ use crate::plan::{Check, Checks};
 use crate::script::{Capture, Checker, Figures};
 
 /// Fuzz target: a check on the first line, and a reply: the value of a header on the second line,
-/// and the body. A check that was read is read back from its text, gives one result for each
+/// and the body. The name of a coding is the value of Content-Encoding, anything else that of
+/// Content-Type. A check that was read is read back from its text, gives one result for each
 /// reply, and this does not depend on how the body is split.
 ///
 /// # Panics
@@ -31,10 +32,15 @@ pub fn checks(data: &[u8]) {
     plan.check().expect("the plan is valid");
     let checker = Checker::new(&plan).expect("there is a check");
     let status = u16::from(body.first().copied().unwrap_or(0)) + 200;
+    let is_coding = |name: &&[u8]| header.trim_ascii().starts_with(name);
+    let name: &[u8] = match [&b"gzip"[..], b"deflate", b"br", b"zstd"].iter().any(is_coding) {
+        true => b"Content-Encoding",
+        false => b"Content-Type",
+    };
     let figures = Figures { status, length: body.len() as u64, time: 3_000_000 };
     let mut results = [1, 7, body.len().max(1)].map(|piece| {
         let mut capture = Capture::default();
-        checker.header(&mut capture, 0, b"Content-Type", header);
+        checker.header(&mut capture, 0, name, header);
         body.chunks(piece).for_each(|piece| capture.body(piece));
         let mut results = Vec::new();
         checker.judge(0, Some(&mut capture), figures, |check, passed| {

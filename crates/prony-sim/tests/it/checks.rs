@@ -1,5 +1,9 @@
 //! Checks of replies and groups of steps, against servers with known replies and times.
 
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use prony_core::plan::{
     Alternative, Burst, CallSpec, Check, Checks, Control, Expect, Gate, Group, GroupPart,
     OnFailure, Plan, SessionKind, Sessions, Stop, Switch, Think,
@@ -21,16 +25,64 @@ use crate::plans::{assert_invariants, closed, get, ms, numbered, open};
 struct Documents;
 
 impl ServerModel for Documents {
+    fn request(&mut self, id: ConnId, sent: u64, head: &[u8], conns: &mut Connections) {
+        Encoded("identity").request(id, sent, head, conns);
+    }
+}
+
+/// The same documents in this coding.
+struct Encoded(&'static str);
+
+impl ServerModel for Encoded {
     fn request(&mut self, id: ConnId, _: u64, head: &[u8], conns: &mut Connections) {
         let head = std::str::from_utf8(head).expect("text");
         let path = head.split(' ').nth(1).expect("a path");
         let k: u64 = path[1..].parse().expect("a number");
         let status = if k.is_multiple_of(7) { "404 No" } else { "200 OK" };
         let odd = if k % 2 == 1 { "X-Odd: no\r\nX-Odd: yes\r\n" } else { "" };
-        let body = format!("{{\"n\":{k},\"name\":\"item {k}\",\"nothing\":null}}");
-        let length = body.len();
-        let reply = format!("HTTP/1.1 {status}\r\n{odd}Content-Length: {length}\r\n\r\n{body}");
-        conns.at(conns.now() + ms(k % 5), id, ServerAction::Send(reply.into_bytes()));
+        let body = encoded(self.0, &document(k));
+        let (coding, length) = (self.0, body.len());
+        let head = format!(
+            "HTTP/1.1 {status}\r\n{odd}Content-Encoding: {coding}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        let reply = [head.as_bytes(), &body].concat();
+        conns.at(conns.now() + ms(k % 5), id, ServerAction::Send(reply));
+    }
+}
+
+/// The first half of one of them.
+struct Cut(&'static str);
+impl ServerModel for Cut {
+    fn request(&mut self, id: ConnId, _: u64, _: &[u8], conns: &mut Connections) {
+        let body = encoded(self.0, &document(1));
+        let body = &body[..body.len() / 2];
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Encoding: {}\r\nContent-Length: {}\r\n\r\n",
+            self.0,
+            body.len()
+        );
+        conns.send(id, &[head.as_bytes(), body].concat());
+    }
+}
+
+fn document(k: u64) -> String {
+    format!("{{\"n\":{k},\"name\":\"item {k}\",\"nothing\":null}}")
+}
+
+/// A short text in a coding.
+fn encoded(coding: &str, text: &str) -> Vec<u8> {
+    match coding {
+        "gzip" => {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+            encoder.write_all(text.as_bytes()).expect("memory");
+            encoder.finish().expect("memory")
+        }
+        // One part that is stored as it is, and an empty last one (RFC 7932, 9.2).
+        "br" => {
+            let stored = (text.len() as u32 - 1) << 4 | 1 << 20;
+            [&stored.to_le_bytes()[..3], text.as_bytes(), &[3]].concat()
+        }
+        _ => text.as_bytes().to_vec(),
     }
 }
 
@@ -100,6 +152,32 @@ fn checks_count_the_replies_of_a_known_server() {
                 assert_eq!(check.unreadable, 0);
             }
         }
+    }
+}
+
+/// Compressed bodies are decoded before checks look into them, however their bytes arrive. The
+/// length is that of the bytes that were sent.
+#[test]
+fn checks_look_into_compressed_bodies() {
+    let (plan, plain) = documents();
+    // Of the checks of `documents`.
+    let at_length = 12;
+    for coding in ["gzip", "br"] {
+        let long = (0..210).filter(|k| encoded(coding, &document(*k)).len() > 40).count() as u64;
+        let mut expected = plain.clone();
+        expected[at_length] = (long, 210 - long);
+        for (segment, shares) in [(None, 1), (Some(1), 2)] {
+            let link = Link { segment, ..Link::with_latency(Span::from_micros(150)) };
+            let t = run(&plan, shares, link, Encoded(coding));
+            assert_eq!(counts(&t), expected, "{coding}");
+            assert!(t.checks.iter().all(|check| check.unreadable == 0), "{coding}");
+        }
+        // Cut bodies of the same coding pass no check of what is in them.
+        let mut plan = open(10.0, Arrivals::Fixed, 5);
+        plan.checks = checks(&["status = 200", "json /n"]);
+        let t = run(&plan, 1, Link::with_latency(Span::from_micros(150)), Cut(coding));
+        let all = |check: &CheckTally| (check.passed, check.failed, check.unreadable);
+        assert_eq!(t.checks.iter().map(all).collect::<Vec<_>>(), [(5, 0, 0), (0, 5, 5)]);
     }
 }
 
