@@ -1,8 +1,11 @@
 //! P20: the reported bottleneck of runs with a known one: the rate, the connections, the pipelines,
-//! or the station's servers.
+//! the station's servers, the streams, or the server's limit of streams and its windows.
 
-use prony_core::plan::{Load, Plan, Stop, Think};
+use prony_core::machine::Machine;
+use prony_core::plan::{CallSpec, Http2Spec, Load, Plan, Stop, Think};
+use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
+use prony_core::serve::{Latency, Serve, ServerBehavior};
 use prony_core::summary::{Bottleneck, Queued, RunInfo};
 use prony_core::units::Span;
 use prony_sim::link::Link;
@@ -10,7 +13,9 @@ use prony_sim::load;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::{Pauses, Setup};
 
-use crate::plans::{Seed, assert_invariants, at, closed, ms, open, summed};
+use crate::http2::http2;
+use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, summed};
+use crate::theory::erlang_c;
 
 const LENGTH: Span = Span::from_secs(30);
 const SEEDS: u64 = 3;
@@ -31,14 +36,32 @@ fn bottleneck(
     seed: u64,
     change: impl FnOnce(&mut Setup),
 ) -> Option<Bottleneck> {
-    plan.check().expect("a valid plan");
     let link = Link { jitter: Span(100_000), ..Link::with_latency(Span(50_000)) };
     let mut setup = Setup { watch: false, ..Setup::new(link, seed) };
     change(&mut setup);
-    let outcome = load(plan, 1 + (seed % 2) as u32, &setup, &mut [&mut Server::new(station)]);
+    found(plan, &setup, &mut Server::new(station)).1
+}
+
+/// The tally of a run with this server, and its bottleneck.
+fn found(plan: &Plan, setup: &Setup, server: &mut dyn Machine) -> (Tally, Option<Bottleneck>) {
+    plan.check().expect("a valid plan");
+    let outcome = load(plan, 1 + (setup.seed % 2) as u32, setup, &mut [server]);
     assert_invariants(&outcome, "bounds");
     let summary = summed(plan, RunInfo::default(), outcome);
-    summary.bottleneck(&summary.verdict())
+    let bottleneck = summary.bottleneck(&summary.verdict());
+    (summary.main, bottleneck)
+}
+
+/// The same of a load over HTTP/2 to a server with this behavior.
+fn found_in_streams(
+    plan: &Plan,
+    link: Link,
+    behavior: &ServerBehavior,
+) -> (Tally, Option<Bottleneck>) {
+    let setup = Setup { watch: false, ..Setup::new(link, plan.seed) };
+    let (t, bottleneck) = found(plan, &setup, &mut Serve::new(behavior.clone(), plan.seed));
+    assert_eq!(t.failed, 0, "{:?}", t.faults);
+    (t, bottleneck)
 }
 
 /// Run the plan with each distribution of service times and each seed, some with a warm-up, and
@@ -182,6 +205,94 @@ fn p20_a_closed_loop_is_limited_by_its_pipelines() {
 fn p20_a_closed_loop_is_limited_by_its_users() {
     let plan = closed(8, Think::Exponential(ms(20)), LENGTH);
     each_service_time(&plan, None, |b| matches!(b, Some(Bottleneck::Users { users: 8, .. })));
+}
+
+/// The share of requests that wait for a stream is Erlang C's. Above 10 %, the limit of streams is
+/// the bottleneck, with its figure.
+#[test]
+fn p20_an_open_loop_is_limited_by_the_stream_limit() {
+    const STREAMS: u32 = 8;
+    let behavior = ServerBehavior {
+        latency: Latency::Exponential(ms(1)),
+        max_streams: STREAMS,
+        ..ServerBehavior::default()
+    };
+    for (busy, is_above) in [(4.4, false), (4.6, true)] {
+        let expected = erlang_c(STREAMS as usize, busy);
+        assert_eq!(expected > 0.1, is_above, "{expected}");
+        for seed in 0..SEEDS {
+            let _seed = Seed(seed);
+            let mut plan = http2(open(busy * 1_000.0, Arrivals::Poisson, 200_000), 1, 10_000);
+            (plan.seed, plan.http2) = (2 * seed, waits_for_settings());
+            let (t, bottleneck) = found_in_streams(&plan, Link::default(), &behavior);
+            let share = t.times.stream_wait.count() as f64 / t.started as f64;
+            assert!((share / expected - 1.0).abs() < 0.05, "{share}, expected {expected}");
+            match bottleneck {
+                Some(Bottleneck::StreamLimit { limit: STREAMS, waited }) if is_above => {
+                    assert_eq!(waited, share);
+                }
+                Some(Bottleneck::TargetRate { failed: None, waiting: None }) if !is_above => {}
+                other => panic!("{busy} streams: {other:?}"),
+            }
+        }
+    }
+}
+
+/// Fourteen users on two connections: with seven streams on each, a request is in flight on each
+/// stream. With six, all but the first twelve requests wait for one.
+#[test]
+fn p20_a_closed_loop_is_limited_by_its_streams_or_by_their_limit() {
+    for seed in 0..SEEDS {
+        let _seed = Seed(seed);
+        let mut plan = http2(closed(1, Think::None, LENGTH), 2, 7);
+        (plan.seed, plan.http2) = (seed, waits_for_settings());
+        let latency = Latency::Fixed(ms(5));
+        let with = |max_streams| {
+            let behavior = ServerBehavior { latency, max_streams, ..ServerBehavior::default() };
+            found_in_streams(&plan, Link::with_latency(ms(1)), &behavior)
+        };
+        let (_, bottleneck) = with(7);
+        let Some(Bottleneck::Streams { streams: 14, concurrency }) = bottleneck else {
+            panic!("{bottleneck:?}");
+        };
+        assert!((13.9..=14.0).contains(&concurrency), "{concurrency}");
+        let (t, bottleneck) = with(6);
+        let waited = (t.started - 12) as f64 / t.started as f64;
+        assert_eq!(bottleneck, Some(Bottleneck::StreamLimit { limit: 6, waited }));
+    }
+}
+
+/// A body of four windows waits three times for a round trip of 2 ms. The reply takes a round trip,
+/// a half of one for the last piece and the service, so that the waits are half of the service time
+/// with a service of 4 ms.
+#[test]
+fn p20_a_load_is_limited_by_the_windows_of_the_server() {
+    const WINDOW: u32 = 2_000;
+    for (service, is_above) in [(3_900, true), (4_100, false)] {
+        let service = Span::from_micros(service);
+        let mut plan = http2(closed(1, Think::None, LENGTH), 1, 1);
+        plan.http2 = waits_for_settings();
+        let body = vec![b'x'; 4 * WINDOW as usize];
+        plan.calls = vec![CallSpec { method: "POST".into(), body, ..get("/") }].into();
+        let latency = Latency::Fixed(service);
+        let behavior = ServerBehavior { latency, window: WINDOW, ..ServerBehavior::default() };
+        let (t, bottleneck) = found_in_streams(&plan, Link::with_latency(ms(1)), &behavior);
+        let (flow, all) = (&t.times.flow_wait, &t.times.service);
+        assert_eq!((flow.min(), flow.max()), (Some(ms(6)), Some(ms(6))));
+        assert_eq!((all.min(), all.max()), (Some(service + ms(8)), Some(service + ms(8))));
+        match bottleneck {
+            Some(Bottleneck::Window { share }) if is_above => {
+                let truth = ms(6).as_secs_f64() / (service + ms(8)).as_secs_f64();
+                assert!((share / truth - 1.0).abs() < 1e-3, "{share}, not {truth}");
+            }
+            Some(Bottleneck::Streams { streams: 1, .. }) if !is_above => {}
+            other => panic!("{service:?}: {other:?}"),
+        }
+    }
+}
+
+fn waits_for_settings() -> Option<Box<Http2Spec>> {
+    Some(Box::new(Http2Spec { wait_settings: true, ..Http2Spec::default() }))
 }
 
 /// A few replies arrive immediately, but the others did not wait in a queue either.

@@ -1,20 +1,24 @@
 //! HTTP/2 against prony's own target server: the counters of both sides, freezes, the server's
 //! limit of streams, and its refusals, resets and GOAWAYs.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use prony_core::fault::Fault;
+use prony_core::http2::frame::Settings;
 use prony_core::plan::{Http2Spec, HttpVersion, Load, Placement, Plan, Think};
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, ServerBehavior, Share, Stall, Stalls, StatusMix};
 use prony_core::units::{Nanos, Span};
 use prony_sim::link::Link;
 use prony_sim::load;
+use prony_sim::oracle::histogram_mismatch;
 use prony_sim::rng::Rng;
+use prony_sim::server::{Event, FrameServer, Server, Turn};
 use prony_sim::world::Setup;
 
 use crate::faults::random_setup;
-use crate::plans::{Seed, assert_invariants, closed, ms, open};
+use crate::plans::{Seed, arrivals, assert_invariants, at, closed, ms, open};
 
 /// The plan over HTTP/2, with this many streams per connection.
 pub(crate) fn http2(mut plan: Plan, connections: u32, streams: u32) -> Plan {
@@ -212,20 +216,130 @@ fn p02_a_freeze_delays_all_streams_that_start_in_it() {
     assert_eq!((many, waits.count()), (one.clone(), 0), "one connection of many streams");
     let (spread, _) = response(&http2(base(), 100, 10));
     assert_eq!(spread, one, "100 connections of 10 streams");
-    // With fewer streams, what finds none waits, and the wait counts.
-    let mut serve = Serve::new(ServerBehavior { max_streams: 10, ..behavior.clone() }, 1);
-    let plan = http2(base(), 1, 1_000);
-    let t = load(&plan, 1, &Setup::new(Link::default(), 1), &mut [&mut serve]).main();
-    assert_eq!((t.replies, t.failed), (1_000, 0));
-    assert_eq!(t.times.stream_wait.count(), 200 - 10 + waited_after(service));
-    let longest = t.times.response.max().expect("replies");
-    assert!(longest >= freeze && longest <= freeze + ms(60), "{longest:?}");
 }
 
-/// How many requests arrive after the freeze while those that waited in it are served, ten at a
-/// time: 190 take 19 times 2 ms, in which 4 arrive at 100 per second (the first at once).
-fn waited_after(service: Span) -> u64 {
-    19 * service.0 / 10_000_000 + 1
+/// A frozen server with a limit of 1, 10 and 100 streams: all times are those of a queue with that
+/// many places. The first requests of the freeze occupy the streams; the others wait for one, as do
+/// those that arrive while the queue becomes shorter.
+#[test]
+fn p02_a_freeze_counts_from_the_intended_start_whatever_the_stream_limit() {
+    // No multiple of it is a gap between arrivals: none comes just when a stream becomes free.
+    let service = Span::from_micros(2_001);
+    let (from, thaw) = (at(4_000), at(6_000));
+    // Of the 200 in the freeze all but the first, and k more until (200 + k) * 2.001 ms after it.
+    for (max_streams, waiting) in [(1, 199 + 51), (10, 190 + 4), (100, 100 + 1)] {
+        let mut plan = http2(open(100.0, Arrivals::Fixed, 1_000), 1, 1_000);
+        plan.http2 = Some(Box::new(Http2Spec { wait_settings: true, ..Http2Spec::default() }));
+        let stall = Stall::Once { length: thaw.since(from), at: from.since(Nanos::ZERO) };
+        let mut serve = Serve::new(
+            ServerBehavior {
+                latency: Latency::Fixed(service),
+                stalls: Stalls(vec![stall]),
+                max_streams,
+                ..ServerBehavior::default()
+            },
+            1,
+        );
+        let outcome = load(&plan, 1, &Setup::new(Link::default(), 1), &mut [&mut serve]);
+        assert_invariants(&outcome, "a freeze of streams");
+        let t = outcome.main();
+        assert_eq!((t.replies, t.failed, t.times.lag.sum_ns()), (1_000, 0, 0));
+        let truth = queue(&plan, max_streams as usize, |begin| {
+            let frozen = begin >= from && begin < thaw;
+            if frozen { thaw + service } else { begin + service }
+        });
+        let waits: Vec<u64> = truth.iter().map(|[at, begin, _]| begin.since(*at).0).collect();
+        let waits: Vec<u64> = waits.into_iter().filter(|wait| *wait > 0).collect();
+        assert_eq!(waits.len(), waiting, "{max_streams} streams");
+        let wrong = histogram_mismatch("stream wait", &t.times.stream_wait, &waits);
+        assert_eq!(wrong, None, "{max_streams} streams");
+        let all: Vec<u64> = truth.iter().map(|[at, _, done]| done.since(*at).0).collect();
+        let wrong = histogram_mismatch("response", &t.times.response, &all);
+        assert_eq!(wrong, None, "{max_streams} streams");
+        let all: Vec<u64> = truth.iter().map(|[_, begin, done]| done.since(*begin).0).collect();
+        let wrong = histogram_mismatch("service", &t.times.service, &all);
+        assert_eq!(wrong, None, "{max_streams} streams");
+    }
+}
+
+/// When each request of the plan arrives, begins and ends in a queue with this many places, in the
+/// order of arrival. Work that begins at a time is done at `done`.
+fn queue(plan: &Plan, places: usize, done: impl Fn(Nanos) -> Nanos) -> Vec<[Nanos; 3]> {
+    let mut free = vec![Nanos::ZERO; places];
+    let served = arrivals(plan).map(|at| {
+        let place = free.iter_mut().min().expect("a place");
+        let begin = at.max(*place);
+        *place = done(begin);
+        [at, begin, *place]
+    });
+    served.collect()
+}
+
+/// P3: response and service times differ by the waits that are recorded, to the nanosecond: in the
+/// queue, for a stream, and for the meter.
+#[test]
+fn p03_the_time_between_schedule_and_send_is_recorded_over_streams() {
+    let mut waited = [0; 3];
+    for seed in 0..200 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 122);
+        let (connections, streams) = (rng.between(1, 4) as u32, rng.between(1, 12) as u32);
+        let mut plan = http2(open(2_000.0, Arrivals::Poisson, 300), connections, streams);
+        plan.seed = seed;
+        plan.timeout = Span::from_secs(1_000);
+        plan.placement = if rng.chance(0.5) { Placement::Fill } else { Placement::Spread };
+        plan.http2 = Some(Box::new(Http2Spec { wait_settings: true, ..Http2Spec::default() }));
+        let behavior = ServerBehavior {
+            latency: Latency::Exponential(Span(rng.between(1, 8_000_000))),
+            max_streams: rng.between(1, 9) as u32,
+            ..ServerBehavior::default()
+        };
+        let mut setup = Setup { watch: false, ..Setup::new(Link::default(), seed) };
+        setup.timer_lateness = Span(rng.below(2) * rng.below(300_000));
+        let mut serve = Serve::new(behavior, seed);
+        let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "both times of streams");
+        let (t, times) = (outcome.main(), outcome.main().times);
+        assert_eq!((t.replies, t.failed), (300, 0));
+        let between = times.response.sum_ns() - times.service.sum_ns();
+        let parts = [&times.queue, &times.stream_wait, &times.lag];
+        assert_eq!(between, parts.iter().map(|part| part.sum_ns()).sum::<u128>());
+        for (sum, part) in waited.iter_mut().zip(parts) {
+            *sum += u64::from(part.sum_ns() > 0);
+        }
+    }
+    assert!(waited.iter().all(|&runs| runs > 20), "{waited:?}");
+}
+
+/// P15: a stream without a reply is a latency of the timeout; the others on its connection get
+/// their replies.
+#[test]
+fn p15_timeouts_of_streams_are_latencies_too() {
+    let mut timeouts = 0;
+    for seed in 0..60 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 123);
+        let mut plan = http2(open(500.0, Arrivals::Fixed, 400), 3, 10_000);
+        (plan.seed, plan.timeout) = (seed, ms(80));
+        let mut silent = 0;
+        let mut server = Server::new(FrameServer::new(|turn: &mut Turn<'_>| match turn.event {
+            Event::Request(_) if rng.chance(0.1) => silent += 1,
+            Event::Request(_) => _ = turn.after(rng.up_to(ms(70)), 0),
+            Event::Timer(_) => _ = turn.ok(),
+            _ => _ = turn.usual(),
+        }));
+        let outcome = load(&plan, 1, &Setup::new(Link::default(), seed), &mut [&mut server]);
+        assert_invariants(&outcome, "silent streams");
+        let connections = server.model().seen().connections;
+        drop(server);
+        let t = outcome.main();
+        let failed = (t.failed, t.fault(Fault::RequestTimeout), t.replies);
+        assert_eq!(failed, (silent, silent, 400 - silent));
+        assert_eq!((t.connects, connections), (3, 3), "a timeout closes no connection");
+        assert_eq!((t.times.response.count(), t.times.response.max()), (400, Some(ms(80))));
+        timeouts += silent;
+    }
+    assert!(timeouts > 1_000, "{timeouts}");
 }
 
 /// A server with a limit of c streams is M/M/c: the share of requests that wait for a stream, and
@@ -339,6 +453,46 @@ fn open_streams_are_the_rate_times_the_service_time() {
     let mean = t.streams_mean().expect("HTTP/2");
     assert!((20.5..=21.0).contains(&mean), "{mean} streams");
     assert_eq!(t.http2.as_deref().expect("HTTP/2").open_max, 7);
+}
+
+/// Placement on real connections of HTTP/2, with 50 requests in flight: one connection after the
+/// other is filled up to the server's limit, or all of them have the same share.
+#[test]
+fn requests_fill_connections_or_spread_over_them() {
+    let by_connection = |placement, limit| {
+        let mut plan = http2(open(10_000.0, Arrivals::Fixed, 2_000), 4, 100);
+        plan.placement = placement;
+        plan.http2 = Some(Box::new(Http2Spec { wait_settings: true, ..Http2Spec::default() }));
+        let mut requests = BTreeMap::<u64, u64>::new();
+        let mut server = Server::new(FrameServer::new(|turn: &mut Turn<'_>| {
+            match turn.event {
+                Event::Opened => turn.settings(&[(Settings::STREAMS, limit)]),
+                Event::Request(_) => {
+                    *requests.entry(turn.conn).or_default() += 1;
+                    turn.after(ms(5), 0)
+                }
+                Event::Timer(_) => turn.ok(),
+                _ => turn,
+            };
+        }));
+        let outcome = load(&plan, 1, &Setup::new(Link::default(), 1), &mut [&mut server]);
+        assert_invariants(&outcome, "placement");
+        let t = outcome.main();
+        drop(server);
+        assert_eq!((t.replies, t.failed, t.connects), (2_000, 0, requests.len() as u64));
+        assert!(t.times.stream_wait.is_empty() && t.times.response.max() == Some(ms(5)));
+        requests.into_values().collect::<Vec<u64>>()
+    };
+    assert_eq!(by_connection(Placement::Fill, 100), [2_000]);
+    // 20, 20 and 10 of 50.
+    let filled = by_connection(Placement::Fill, 20);
+    assert_eq!(filled.len(), 3, "{filled:?}");
+    assert!(filled[0] > filled[2] && filled[1] > filled[2], "{filled:?}");
+    for limit in [20, 100] {
+        let spread = by_connection(Placement::Spread, limit);
+        assert_eq!(spread.len(), 4, "{spread:?}");
+        assert!(spread.iter().all(|n| (400..=600).contains(n)), "{spread:?}");
+    }
 }
 
 /// A body that fills the client's window six times waits five times for a round trip.

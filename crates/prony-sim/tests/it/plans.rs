@@ -1,7 +1,7 @@
 //! Plans and small helpers for the tests.
 
 use prony_core::plan::{CallSpec, Expect, Load, Plan, Stop, Think};
-use prony_core::schedule::{Arrivals, RatePlan};
+use prony_core::schedule::{Arrivals, RatePlan, Schedule};
 use prony_core::summary::{RunInfo, Summary, WorkerStats};
 use prony_core::target::Endpoint;
 use prony_core::units::{Nanos, Span};
@@ -50,6 +50,12 @@ pub(crate) fn open(rate: f64, arrivals: Arrivals, requests: u64) -> Plan {
 pub(crate) fn closed(connections: u32, think: Think, duration: Span) -> Plan {
     let load = Load::Closed { connections, think };
     plan(load, Stop { requests: None, sessions: None, duration: Some(duration) })
+}
+
+/// When the requests of an open loop arrive.
+pub(crate) fn arrivals(plan: &Plan) -> impl Iterator<Item = Nanos> {
+    let mut schedule = Schedule::new(plan);
+    std::iter::from_fn(move || schedule.pop()).map(|arrival| arrival.at)
 }
 
 /// Make request k ask for `/k`, so that the oracle can identify it.

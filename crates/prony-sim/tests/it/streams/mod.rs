@@ -6,7 +6,7 @@ mod server;
 
 use prony_core::plan::{Load, Placement, Plan, Stop, Think};
 use prony_core::record::Tally;
-use prony_core::schedule::{Arrivals, Schedule};
+use prony_core::schedule::Arrivals;
 use prony_core::units::{Nanos, Span};
 use prony_sim::link::Link;
 use prony_sim::oracle::histogram_mismatch;
@@ -14,7 +14,7 @@ use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load_with_carrier};
 
-use crate::plans::{Seed, assert_invariants, closed, ms, open};
+use crate::plans::{Seed, arrivals, assert_invariants, closed, ms, open};
 use carrier::Streams;
 use server::{StreamBehavior, StreamCounters, StreamServer};
 
@@ -47,9 +47,7 @@ fn perfect_network(seed: u64) -> Setup {
 }
 
 fn response_times(plan: &Plan, of: impl Fn(Nanos) -> Nanos) -> Vec<u64> {
-    let mut schedule = Schedule::new(plan);
-    let arrivals = std::iter::from_fn(|| schedule.pop()).map(|arrival| arrival.at);
-    arrivals.map(|at| of(at).since(at).0).collect()
+    arrivals(plan).map(|at| of(at).since(at).0).collect()
 }
 
 /// P2: all requests that arrive in a freeze wait for its end, on one connection or on many.
