@@ -16,6 +16,7 @@ mod exchange;
 mod overdue;
 mod pacing;
 mod sessions;
+mod streams;
 
 pub(super) struct Letters;
 

@@ -7,6 +7,7 @@ mod requests;
 mod rows;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -36,6 +37,8 @@ struct Exchange {
 struct Seen {
     exchanges: BTreeMap<RequestId, Exchange>,
     headers: Vec<(String, String)>,
+    /// Where the pieces of bodies were.
+    pieces: Vec<Range<*const u8>>,
     wants_headers: bool,
     drains: bool,
 }
@@ -81,6 +84,7 @@ impl Sink for Seen {
     }
 
     fn body(&mut self, id: RequestId, piece: &[u8]) {
+        self.pieces.push(piece.as_ptr_range());
         self.exchanges.get_mut(&id).unwrap().body.extend_from_slice(piece);
     }
 

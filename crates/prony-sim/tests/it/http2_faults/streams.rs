@@ -3,8 +3,10 @@
 use prony_core::http2::FRAME_SIZE;
 use prony_core::http2::frame::Settings;
 use prony_core::plan::Http2Spec;
+use prony_core::summary::{Bottleneck, RunInfo, Verdict};
 
 use super::*;
+use crate::plans::summed;
 
 /// Every second request gets this answer, the others the usual one. All that get it fail with this
 /// fault, or none does. With a code, the client resets their streams.
@@ -192,6 +194,77 @@ fn streams_that_the_server_ends() {
         assert_eq!((t.replies, t.failed, t.retries), (REQUESTS, 0, seen.requests - REQUESTS));
         assert!(t.retries >= REQUESTS / 2, "{}", t.retries);
     }
+}
+
+/// A server that resets every stream: the client goes on, on one connection, and resets none
+/// itself. The verdict is the target's failure.
+#[test]
+fn a_server_that_resets_every_stream_fails() {
+    let bodies: [(&str, Script); 2] = [
+        ("at once", |t| t),
+        ("within a body", |t| t.headers(false, &[(":status", "200")]).data(false, b"abc")),
+    ];
+    let codes = [
+        (Code::CANCEL, "CANCEL", Fault::StreamReset),
+        (Code::INTERNAL_ERROR, "INTERNAL_ERROR", Fault::StreamReset),
+        (Code::REFUSED_STREAM, "REFUSED_STREAM", Fault::Refused),
+    ];
+    let mut plan = plan();
+    // More than what makes a client open another connection.
+    plan.stop.requests = Some(3_000);
+    for (name, before) in bodies {
+        for (code, word, fault) in codes {
+            let what = format!("{word}, {name}");
+            let setup = links().next().expect("a link");
+            let mut server = Server::new(FrameServer::new(|turn: &mut Turn<'_>| {
+                match turn.event {
+                    Event::Request(_) => before(turn).reset(code),
+                    _ => turn.usual(),
+                };
+            }));
+            let outcome = load(&plan, 1, &setup, &mut [&mut server]);
+            assert_invariants(&outcome, &what);
+            let seen = server.model().seen();
+            assert_eq!((seen.connections, seen.requests), (1, 3_000), "{what}");
+            assert!(seen.resets.is_empty() && goaways(seen).is_empty(), "{what}: {seen:?}");
+            let summary = summed(&plan, RunInfo::default(), outcome);
+            let t = &summary.main;
+            assert_eq!((t.failed, t.fault(fault)), (3_000, 3_000), "{what}: {:?}", t.faults);
+            assert_eq!(t.http2.as_deref().expect("HTTP/2").resets[word], 3_000, "{what}");
+            let judgment = summary.verdict();
+            assert_eq!(judgment.verdict, Verdict::TargetFailed, "{what}: {judgment:?}");
+            assert_eq!(summary.bottleneck(&judgment), Some(Bottleneck::Failures), "{what}");
+        }
+    }
+}
+
+/// Bodies in frames of single bytes are bodies. One without an end fails its request when its time
+/// is over, whatever arrives then.
+#[test]
+fn bodies_of_single_bytes() {
+    row("bytes", None, None, |t| {
+        t.headers(false, &[(":status", "200"), ("content-length", "2000")]);
+        (0..1_999).fold(t, |t, _| t.data(false, b"x")).data(true, b"x")
+    });
+    let mut plan = plan();
+    plan.timeout = ms(40);
+    let setup = links().next().expect("a link");
+    let (t, seen) = run(&plan, &setup, "a body without an end", |turn| {
+        match turn.event {
+            Event::Request(_) => turn.headers(false, &[(":status", "200")]).after(ms(1), 0),
+            // It goes on after the client has reset the stream.
+            Event::Timer(n) if n < 100 => turn.data(false, b"x").after(ms(1), n + 1),
+            Event::Timer(_) => turn,
+            _ => turn.usual(),
+        };
+    });
+    let timeouts = t.fault(Fault::RequestTimeout);
+    assert_eq!((t.failed, timeouts, seen.connections), (REQUESTS, REQUESTS, 1), "{:?}", t.faults);
+    let resets = seen.resets.get(&Code::CANCEL.0).copied().unwrap_or(0);
+    assert!((REQUESTS - 4..=REQUESTS).contains(&resets), "{:?}", seen.resets);
+    // At the time of the timeout, not when the body ends.
+    let longest = t.times.response.max();
+    assert!((Some(ms(40))..Some(ms(41))).contains(&longest), "{longest:?}");
 }
 
 /// What is allowed, but rare.

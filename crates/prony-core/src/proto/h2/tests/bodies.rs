@@ -95,6 +95,75 @@ fn streams_take_turns() {
     assert_eq!(order, [1, 3, 5].repeat(4));
 }
 
+/// A piece of less than 1 KiB goes after all that is larger. Updates of one read are one piece.
+#[test]
+fn small_pieces_wait_for_all_larger_ones() {
+    let mut client = posts(50_000);
+    client.receive(&Server::default().settings(&[(Settings::WINDOW, 0)]).0, usize::MAX).unwrap();
+    client.send(0, 2);
+    let open = Server::default().window(0, 1 << 20).window(1, 1_023).window(3, 50_000);
+    client.receive(&open.0, usize::MAX).unwrap();
+    let sent = |client: &mut Client| -> Vec<(u32, u32)> {
+        let owed = client.owed().into_iter().map(|frame| frame.head);
+        let data = owed.filter(|head| head.kind == kind::DATA);
+        data.map(|head| (head.stream, head.length)).collect()
+    };
+    let all = [(3, 16_384), (3, 16_384), (3, 16_384), (3, 848), (1, 1_023)];
+    assert_eq!(sent(&mut client), all);
+    let bytes = (0..20).fold(Server::default(), |server, _| server.window(1, 1));
+    client.receive(&bytes.0, usize::MAX).unwrap();
+    assert_eq!(sent(&mut client), [(1, 20)]);
+}
+
+/// The bytes of a body go to the sink where they were received, whatever part of a frame a read
+/// has: only a part of a header is kept for the next read.
+#[test]
+fn data_is_not_copied() {
+    let frames = [Server::default().data(1, 0, 1_000).0, Server::default().data(1, 1, 16_384).0];
+    for at in [0, 1, 8, 9, 10, 500, 1_009, 1_010, 1_018, 1_019, 9_000] {
+        let mut client = Client::with_requests(1);
+        client.receive(&Server::new().ok(1, 0).0, usize::MAX).unwrap();
+        let bytes = frames.concat();
+        let mut begin = 0;
+        for end in [at, bytes.len()] {
+            let data = &bytes[begin..end];
+            client.seen.pieces.clear();
+            let used = client.h2.receive(&mut client.conn, data, client.now, &mut client.seen);
+            begin += used.expect("valid frames");
+            // What is left is a header without its end.
+            assert!(end - begin < frame::HEADER, "{} bytes are left of {end}", end - begin);
+            let place = data.as_ptr_range();
+            for piece in &client.seen.pieces {
+                assert!(place.start <= piece.start && piece.end <= place.end, "it was moved");
+            }
+        }
+        assert_eq!(client.seen.all(), "200 17384");
+    }
+}
+
+/// A flood of frames with a byte each: nothing is kept, and windows are renewed by the half.
+#[test]
+fn frames_of_single_bytes_are_no_burden() {
+    let window = 100_000;
+    let mut plan = plan(vec![get()]);
+    plan.http2 = Some(Box::new(Http2Spec { window, ..Http2Spec::default() }));
+    let mut client = Client::new(&plan);
+    client.send(0, 1);
+    client.receive(&Server::new().ok(1, 0).0, usize::MAX).unwrap();
+    client.owed();
+    let piece = (0..1_000).fold(Server::default(), |server, _| server.data(1, 0, 1));
+    let (mut sent, mut updates) = (0, 0);
+    while sent < 3 * window {
+        client.receive(&piece.0, usize::MAX).expect("it is allowed");
+        sent += 1_000;
+        let owed = client.owed();
+        assert!(owed.iter().all(|frame| frame.head.kind == kind::WINDOW_UPDATE), "{owed:?}");
+        updates += owed.iter().filter(|frame| frame.head.stream == 1).count() as u32;
+        assert!(client.stash.is_empty());
+    }
+    assert!((3..=6).contains(&updates), "{updates} updates of {sent} bytes, window {window}");
+}
+
 #[test]
 fn a_reply_before_the_end_of_the_request_cancels_the_rest() {
     let mut client = posts(100_000);
