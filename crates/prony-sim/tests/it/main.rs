@@ -2,6 +2,7 @@
 
 mod against_logs;
 mod arrivals;
+mod both_versions;
 mod bottlenecks;
 mod broadcast;
 mod checks;

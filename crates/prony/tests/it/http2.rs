@@ -164,6 +164,86 @@ fn goaways_of_nginx_lose_no_request() {
     assert_eq!(log.lines().filter(|line| line.contains("HTTP/2.0\" 200")).count(), 3_000);
 }
 
+/// The words of curl, and those of the option `--http`, are the same.
+#[test]
+fn words_for_http2_without_negotiation_are_the_same() {
+    let url = "http://127.0.0.1:1/";
+    let explained = |words: &[&str]| {
+        let ended = prony(&[words, &["--seed", "1", "--explain", url]].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        // A comment has the words themselves.
+        let lines = ended.stdout.lines().filter(|line| !line.starts_with('#'));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let plan = explained(&["--h2c"]);
+    assert!(plan.contains("http = \"2-only\""), "{plan}");
+    assert_eq!(explained(&["--http2-prior-knowledge"]), plan);
+    assert_eq!(explained(&["--http", "2-only"]), plan);
+    let server = Serve::start(&[]);
+    let report = measure(&["--http2-prior-knowledge", "-n", "50", &server.url("/")]);
+    assert_eq!(report.count("replies"), 50);
+    assert_eq!(served(&server.stop(), "h2_requests"), 50);
+}
+
+/// Later connections resume the session of TLS, as over HTTP/1.1.
+#[test]
+fn connections_resume_sessions_of_tls() {
+    for version in ["1.2", "1.3"] {
+        let server = Serve::start(&["--tls"]);
+        let load = ["-k", "-c", "1", "-n", "40", "--no-reuse", "--tls", version];
+        for http in [&["--http2"][..], &[]] {
+            let report = measure(&[&load[..], http, &[&server.url("/")]].concat());
+            report.check_sums();
+            let tls = &report.0["measurement"]["tally"]["tls"];
+            let counts = ["full", "resumed"].map(|name| tls[name].as_u64());
+            assert_eq!(counts, [Some(1), Some(39)], "{version} {http:?}");
+        }
+        assert_eq!(served(&server.stop(), "h2_requests"), 40);
+    }
+}
+
+/// A session over both versions: a template with a row of a table, of which the echo is extracted,
+/// and requests whose path has the extracted value.
+#[test]
+fn sessions_extract_and_fill_in_over_both_versions() {
+    let server = Serve::start(&["--tls"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    for http in ["1.1", "2"] {
+        let text = format!(
+            r#"url = "{}"
+http = "{http}"
+users = 3
+sessions = 20
+expect = "2xx"
+[tls]
+insecure = true
+[data.codes]
+columns = ["status"]
+rows = [["201"], ["204"]]
+[[session]]
+[[session.request]]
+path = "/echo"
+body = '{{"order": {{"code": "{{{{codes.status}}}}"}}}}'
+extract = {{ code = {{ json = "/order/code" }} }}
+[[session.request]]
+path = "/status/{{{{code}}}}"
+repeat = 2
+"#,
+            server.url("")
+        );
+        let file = folder.path().join("plan.toml");
+        std::fs::write(&file, text).expect("a plan");
+        let report = measure(&["run", file.to_str().expect("UTF-8")]);
+        report.check_sums();
+        assert_eq!((report.count("replies"), report.count("failed")), (60, 0), "{http}");
+        assert_eq!([200, 201, 204].map(|status| report.status(status)), [20; 3], "{http}");
+        let sessions = &report.0["measurement"]["tally"]["sessions"];
+        assert_eq!(sessions["completed"], 20, "{http}");
+    }
+    let counters = server.stop();
+    assert_eq!((served(&counters, "requests"), served(&counters, "h2_requests")), (120, 60));
+}
+
 /// A server without HTTP/2: over TLS the client falls back, without TLS it says what is wrong.
 #[test]
 fn servers_without_http2_are_recognized() {

@@ -77,10 +77,16 @@ fn p09_splits_http_requests_into_parts_that_add_up() {
         (&tls, &["-k", "-c", "2", "-n", "200", "--pipeline", "4"]),
         (&tls, &["-k", "-c", "2", "-n", "100", "--no-reuse"]),
         (&tls, &["-k", "--tls", "1.2", "--rate", "300", "-d", "500ms"]),
+        (&v4, &["--h2c", "-c", "2", "-n", "200", "--streams", "4"]),
+        (&v4, &["--h2c", "--rate", "300", "-d", "500ms", "-c", "2"]),
+        (&tls, &["--http2", "-k", "-c", "2", "-n", "200", "--streams", "4"]),
     ] {
         let url = server.url("/bytes/2000");
         let report = measure(&[args, &["--timestamps", &url]].concat());
         is_split(&report, 3.0, &format!("{url} {args:?}"));
+        let is_h2 = args.iter().any(|arg| ["--h2c", "--http2"].contains(arg));
+        let http2 = &report.0["measurement"]["tally"]["http2"]["connections"];
+        assert_eq!(http2.as_u64().is_some_and(|n| n > 0), is_h2, "{url} {args:?}");
     }
 }
 
