@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::rig::{Report, Serve, free_port, measure, prony, wait_until};
+use crate::grpc_serve::{Target, status};
+use crate::rig::{Report, Serve, alone, free_port, measure, prony, served, wait_until};
+use crate::tls::Certificates;
 
 const PROTO: &str = "syntax = \"proto3\";\npackage shop;\n\
     message Item { string name = 1; int32 count = 2; }\n\
@@ -55,6 +57,105 @@ fn count(seen: &Value, name: &str) -> u64 {
     seen[name].as_u64().unwrap_or(0)
 }
 
+/// The version of reflection that the report names.
+fn schema_note(report: &Report) -> Option<&str> {
+    let notes = report.0["run"]["notes"].as_array()?.iter().filter_map(Value::as_str);
+    let mut found = notes.filter_map(|note| note.strip_prefix("The schema is the server's own ("));
+    let version = found.next()?.strip_suffix(".ServerReflection).");
+    version.filter(|_| found.next().is_none())
+}
+
+/// The method `UnaryCall` with two fields of its messages, as `protoc --descriptor_set_out` writes
+/// it.
+fn descriptor_set() -> Vec<u8> {
+    fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(bytes.len()).expect("a short field");
+        // Over 127 bytes, a length has a second byte.
+        let length = if length < 128 { vec![length] } else { vec![length | 0x80, 1] };
+        [&[number << 3 | 2][..], &length, bytes].concat()
+    }
+    let message = |name: &[u8], fields: &[u8]| [field(1, name), fields.to_vec()].concat();
+    // Optional (4), of type int32 (5).
+    let size = [&field(1, b"response_size")[..], &[3 << 3, 2, 4 << 3, 1, 5 << 3, 5]].concat();
+    let types =
+        [(1, &b"UnaryCall"[..]), (2, b".grpc.testing.Request"), (3, b".grpc.testing.Reply")];
+    let method: Vec<u8> = types.iter().flat_map(|(number, name)| field(*number, name)).collect();
+    let service = [field(1, b"TestService"), field(2, &method)].concat();
+    let file = [
+        field(1, b"a.proto"),
+        field(2, b"grpc.testing"),
+        field(4, &message(b"Request", &field(2, &size))),
+        field(4, &message(b"Reply", &[])),
+        field(6, &service),
+        field(12, b"proto3"),
+    ];
+    field(1, &file.concat())
+}
+
+/// Over TLS, and without it: the schema is one of a file, of a set of descriptors, or the server's.
+#[test]
+fn counts_equal_those_of_the_target_server() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let set = folder.path().join("set.bin");
+    std::fs::write(&set, descriptor_set()).expect("a file");
+    let set = set.to_str().expect("a path in UTF-8");
+    let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/interop.proto");
+    for tls in [false, true] {
+        let target = Target::start(tls, &[]);
+        let (scheme, ca) = match &target.ca {
+            Some(ca) => ("grpcs", vec!["--cacert", ca]),
+            None => ("grpc", vec![]),
+        };
+        let url = format!("{scheme}://127.0.0.1:{}/grpc.testing.TestService", target.port);
+        let url = format!("{url}/UnaryCall");
+        let call = ["-n", "200", "-c", "2", "--streams", "5", "-b", r#"{"response_size": 1000}"#];
+        for schema in [&["--proto", proto][..], &["--protoset", set], &[]] {
+            let report = measure(&[&call[..], &ca, schema, &[&url]].concat());
+            report.check_sums();
+            assert_eq!((report.status(0), report.count("failed")), (200, 0), "{url} {schema:?}");
+            // A few bytes of prefixes and fields are added to each message.
+            let each = report.count("bytes_body") / 200;
+            assert!((1_000..1_020).contains(&each), "{each} bytes, {schema:?}");
+            let tally = &report.0["measurement"]["tally"];
+            assert_eq!(tally["http2"]["connections"], 2, "{url}");
+            assert_eq!(tally["tls"]["full"].as_u64().unwrap_or(0), 2 * u64::from(tls), "{url}");
+            let own = schema.is_empty().then_some("grpc.reflection.v1");
+            assert_eq!(schema_note(&report), own, "{schema:?}");
+        }
+        // A server whose certificate is not trusted gets no call.
+        if tls {
+            let load = ["-n", "2", "-c", "1", "-b", "{}", "--proto", proto, "--json", &url];
+            let refused = prony(&load);
+            assert_eq!(refused.report().errors("tls-handshake"), 2, "{refused:?}");
+        }
+        let counters = target.server.stop();
+        // The questions for the schema are calls, too: for a symbol, and for files.
+        let asked = status(&counters, "OK") - 3 * 200;
+        assert!((1..=4).contains(&asked), "{counters}");
+        assert_eq!((served(&counters, "violations"), served(&counters, "malformed")), (0, 0));
+    }
+}
+
+/// Google's own server over TLS.
+#[test]
+fn counts_over_tls_equal_those_of_grpcio() {
+    let certificates = Certificates::new();
+    let [cert, key, ca] =
+        ["server.pem", "server.key", "ca.pem"].map(|name| certificates.path(name));
+    let Some(server) = Server::start(&["--tls", &cert, &key]) else { return };
+    let url = server.url("Buy").replace("grpc://", "grpcs://");
+    let load = ["-n", "300", "-c", "3", "--cacert", &ca, "-b", r#"{"name": "tea", "count": 2}"#];
+    let report = measure(&[&load[..], &[&url]].concat());
+    report.check_sums();
+    assert_eq!((report.status(0), report.count("failed")), (300, 0));
+    assert_eq!(report.0["measurement"]["tally"]["tls"]["full"], 3);
+    assert_eq!(schema_note(&report), Some("grpc.reflection.v1alpha"));
+    let seen = server.stop();
+    let counts = ["Buy", "name:tea", "sum"].map(|name| count(&seen, name));
+    assert_eq!(counts, [300, 300, 600]);
+}
+
 #[test]
 fn counts_equal_those_of_grpcio() {
     let Some(server) = Server::start(&[]) else { return };
@@ -71,7 +172,8 @@ fn counts_equal_those_of_grpcio() {
     // The schema of the server is the same, and is said.
     let with = format!("http://127.0.0.1:{}", server.port);
     let report = measure(&["-n", "60", "-b", body, "--grpc", "shop.Shop/Buy", &with]);
-    assert!(report.0.to_string().contains("The schema is the server's own (grpc.reflection.v1"));
+    // grpcio has the older version alone.
+    assert_eq!(schema_note(&report), Some("grpc.reflection.v1alpha"));
     // A status other than OK is a failure, unless it is expected.
     let sold_out = ["-n", "40", "-c", "2", "--proto", proto, "-b", r#"{"count": 13}"#, &url];
     let report = prony(&[&sold_out[..], &["--json", "--accept-invalid"]].concat()).report();

@@ -28,15 +28,15 @@ fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> String {
 }
 
 /// A server, its port, and what a client needs to trust it.
-struct Target {
-    server: Serve,
-    port: String,
-    ca: Option<String>,
+pub(crate) struct Target {
+    pub(crate) server: Serve,
+    pub(crate) port: String,
+    pub(crate) ca: Option<String>,
     _certificates: Certificates,
 }
 
 impl Target {
-    fn start(tls: bool, more: &[&str]) -> Self {
+    pub(crate) fn start(tls: bool, more: &[&str]) -> Self {
         let certificates = Certificates::new();
         let (cert, key) = (certificates.path("server.pem"), certificates.path("server.key"));
         let secure = ["--tls", "--cert", &cert, "--key", &key];
@@ -48,7 +48,7 @@ impl Target {
     }
 }
 
-fn status(counters: &Value, name: &str) -> u64 {
+pub(crate) fn status(counters: &Value, name: &str) -> u64 {
     counters["grpc_statuses"][name].as_u64().unwrap_or(0)
 }
 

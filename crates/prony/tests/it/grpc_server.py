@@ -86,7 +86,12 @@ def main():
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("shop.Shop", handlers)])
     if "--no-reflection" not in sys.argv:
         reflection.enable_server_reflection(["shop.Shop", reflection.SERVICE_NAME], server, POOL)
-    port = server.add_insecure_port("127.0.0.1:0")
+    if "--tls" in sys.argv:
+        # The certificate and its key follow.
+        cert, key = (open(name, "rb").read() for name in sys.argv[sys.argv.index("--tls") + 1 :][:2])
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, cert)]))
+    else:
+        port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
     sys.stdin.read()
