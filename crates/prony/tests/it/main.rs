@@ -46,6 +46,7 @@ mod phases;
 mod phases_on_hosts;
 mod pictures;
 mod plans;
+mod proxied_streams;
 mod proxy;
 mod ramp_up;
 mod raw;
