@@ -303,6 +303,38 @@ fn an_interruption_drains_all_workers() {
     assert_eq!(served(&server.stop(), "replies"), report.count("replies"));
 }
 
+#[test]
+fn a_second_interruption_stops_all_workers_at_once() {
+    let _waiting = waiting();
+    let server = Serve::start(&["--latency", "20s"]);
+    let url = server.url("/");
+    let client =
+        Running::start(&["-r", "100", "-d", "60s", "--hosts", "2", "--json", "--quiet", &url]);
+    let driver = client.pid();
+    wait_until("two workers", || children(driver).len() == 2);
+    let workers = children(driver);
+    thread::sleep(Duration::from_secs(3));
+    client.signal(Signal::INT);
+    thread::sleep(Duration::from_secs(1));
+    // It waits for replies that take 20 s.
+    assert!(workers.iter().all(|&pid| is_alive(pid)) && is_alive(driver));
+    let begun = Instant::now();
+    client.signal(Signal::INT);
+    let ended = client.wait();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(ended.code, 130, "{ended:?}");
+    let report = ended.report();
+    report.check_sums();
+    assert_eq!((report.count("replies"), report.count("failed")), (0, 0));
+    // Both workers had started requests, which are reported.
+    let unfinished = report.count("unfinished");
+    assert!((50..500).contains(&unfinished), "{unfinished}");
+    assert_eq!(unfinished, report.count("started"));
+    let lost = hosts(&report).iter().filter(|host| host["lost"].is_object()).count();
+    assert_eq!((hosts(&report).len(), lost), (2, 0));
+    wait_until("no worker is left", || !workers.iter().any(|&pid| is_alive(pid)));
+}
+
 /// Neither worker alone can end the run: the driver does, by the figures of both.
 #[test]
 fn goals_and_thresholds_end_the_whole_run() {
@@ -346,7 +378,11 @@ fn plan(url: &str, rate: u32) -> prony_core::plan::Plan {
 }
 
 /// A run with workers that a shell starts, so that each can have a different clock.
-fn with_workers(script: &str, url: &str, hosts: u32) -> (Result<Summary, String>, Vec<String>) {
+pub(super) fn with_workers(
+    script: &str,
+    url: &str,
+    hosts: u32,
+) -> (Result<Summary, String>, Vec<String>) {
     watched(script, url, hosts, &mut |_| {})
 }
 

@@ -30,6 +30,7 @@ mod h2_serve;
 mod h2load;
 mod hostile;
 mod hosts;
+mod hosts_start;
 mod htstress;
 mod http2;
 mod http2_peers;
