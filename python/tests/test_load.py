@@ -6,10 +6,13 @@ import logging
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -257,3 +260,51 @@ def test_round_trips() -> None:
             os.unlink(path)
     assert result.replies == 500
     assert result.response.min is not None and result.response.min > 0
+
+
+def has_sctp() -> bool:
+    """Whether this kernel has SCTP."""
+    try:
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_SCTP).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def responder(*words: str) -> Iterator[str]:
+    """A responder for round trips: what it says about the place where it listens."""
+    line = [sys.executable, "-m", "prony", "echo", "127.0.0.1:0", *words]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            yield process.stderr.readline().strip()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=10)
+
+
+def test_round_trips_over_the_kernels_sctp() -> None:
+    if not has_sctp():
+        # Never another implementation in its place; the sentence names the ways.
+        with pytest.raises(prony.SetupError, match="this kernel has no SCTP.*--sctp udp"):
+            prony.rtt("sctp://127.0.0.1:9", exchanges=5)
+        return
+    with responder("--transport", "sctp") as said:
+        result = prony.rtt(f"sctp://{said.rsplit(' ', 1)[1]}", exchanges=200, accept_invalid=True)
+    assert (result.replies, result.failed) == (200, 0)
+    assert result.response.min is not None and result.response.min > 0
+
+
+def test_round_trips_over_pronys_own_sctp() -> None:
+    with responder("--transport", "sctp", "--sctp", "udp", "--sctp-udp-port", "0") as said:
+        # listening on sctp (over UDP port 41234) 127.0.0.1:49151
+        udp, place = said.split("over UDP port ")[1].split(") ")
+        target = f"sctp://{place}"
+        result = prony.rtt(
+            target, sctp="udp", sctp_udp_port=int(udp), exchanges=200, accept_invalid=True
+        )
+    assert (result.replies, result.failed) == (200, 0)
+    assert result.to_dict()["run"]["driver"] == "userspace, udp"
+    with pytest.raises(prony.UsageError, match="is not the transport of sctp://h:1"):
+        prony.rtt("sctp://h:1", transport="udp")

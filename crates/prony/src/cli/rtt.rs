@@ -87,6 +87,8 @@ pub enum Transport {
 #[derive(Clone, Debug, Args)]
 pub struct RttArgs {
     /// Address of the responder: HOST:PORT, HOST, PORT (on 127.0.0.1), or unix:PATH
+    ///
+    /// TRANSPORT://HOST:PORT, such as sctp://10.0.0.2:45453, also names the transport.
     #[arg(value_name = "TARGET")]
     pub target: String,
     /// Transport [default: tcp; unix for unix:PATH]
@@ -338,9 +340,15 @@ impl Place {
 /// The plan of the options.
 pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
     check_sources(&args.exec)?;
-    let place = Place::parse("rtt", &args.target)?;
+    let (named, target) = named(&args.target);
+    let place = Place::parse("rtt", target)?;
     let local = matches!(place, Place::Unix(_));
-    let transport = args.transport.unwrap_or(if local { Transport::Unix } else { Transport::Tcp });
+    let usual = if local { Transport::Unix } else { Transport::Tcp };
+    let transport = args.transport.or(named).unwrap_or(usual);
+    if named.is_some_and(|named| named != transport) {
+        let why = format!("is not the transport of {}", args.target);
+        return Err(Error::Value { what: "--transport", value: transport.name().into(), why });
+    }
     args.messages.check(&[transport], args.exec.driver)?;
     let endpoint = transport.endpoint(&place)?;
     let secured = tls::check(&args.tls, slice::from_ref(&endpoint), "--transport tls")?;
@@ -375,6 +383,15 @@ pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
         planned.notes.push("Threads ran with real-time priority.".into());
     }
     Ok(planned)
+}
+
+/// The transport that a target such as `sctp://HOST:PORT` names, and the rest of it.
+fn named(target: &str) -> (Option<Transport>, &str) {
+    let parts = target.split_once("://").and_then(|(name, rest)| {
+        let named = <Transport as ValueEnum>::from_str(name, true).ok();
+        Some((named.filter(|named| !named.is_local())?, rest.strip_suffix('/').unwrap_or(rest)))
+    });
+    parts.map_or((None, target), |(named, rest)| (Some(named), rest))
 }
 
 /// The draft of one connection that exchanges messages of these lengths, without a stop condition.
@@ -479,6 +496,22 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(Place::parse("rtt", text).ok(), place, "{text}");
+        }
+    }
+
+    #[test]
+    fn targets_may_name_their_transport() {
+        for (target, transport, rest) in [
+            ("sctp://h:1", Some(Transport::Sctp), "h:1"),
+            ("sctp-seqpacket://h", Some(Transport::SctpSeqpacket), "h"),
+            ("UDP://[::1]:9/", Some(Transport::Udp), "[::1]:9"),
+            ("tls://10.0.0.1", Some(Transport::Tls), "10.0.0.1"),
+            ("http://h/", None, "http://h/"),
+            ("unix://h", None, "unix://h"),
+            ("unix:/a", None, "unix:/a"),
+            ("h:1", None, "h:1"),
+        ] {
+            assert_eq!(named(target), (transport, rest), "{target}");
         }
     }
 

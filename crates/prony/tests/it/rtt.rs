@@ -109,7 +109,8 @@ fn sctp_over_udp() {
     let (udp, place) = reported.split_once(") ").expect("a port and a place");
     for (over, first) in [("sctp", false), ("sctp-seqpacket", true)] {
         let size = if first { "2" } else { "30" };
-        let args = [place, "--transport", over, "-n", "200", "-s", "100", "--reply-size", size];
+        let target = format!("{over}://{place}");
+        let args = [target.as_str(), "-n", "200", "-s", "100", "--reply-size", size];
         let rto = ["--rto-initial", "30ms", "--rto-min", "20ms", "--rto-max", "40ms"];
         let report = rtt(&[&args[..], &ours, &[udp], &rto].concat());
         assert_eq!((count(&report, "replies"), count(&report, "failed")), (200, 0), "{over}");
@@ -361,8 +362,12 @@ fn reports_a_kernel_without_sctp() {
         eprintln!("left out: this kernel has SCTP");
         return;
     }
-    for command in ["rtt", "echo"] {
-        let ended = prony(&[command, "127.0.0.1:9", "--transport", "sctp"]);
+    for words in [
+        &["rtt", "127.0.0.1:9", "--transport", "sctp"][..],
+        &["rtt", "sctp://127.0.0.1:9"],
+        &["echo", "127.0.0.1:9", "--transport", "sctp"],
+    ] {
+        let ended = prony(words);
         assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
         for way in ["modprobe sctp", "--sctp udp", "--sctp raw"] {
             assert!(ended.stderr.contains(way), "{way}: {ended:?}");
@@ -377,6 +382,7 @@ fn rejects_invalid_input() {
         (&["rtt"][..], "TARGET"),
         (&["rtt", "http://127.0.0.1/"], "is a URL"),
         (&["rtt", "127.0.0.1", "--transport", "unix"], "unix:PATH"),
+        (&["rtt", "udp://h:1", "--transport", "tcp"], "is not the transport of udp://h:1"),
         (&["rtt", "unix:/tmp/x", "--transport", "tcp"], "needs HOST:PORT"),
         (&["rtt", "127.0.0.1", "--transport", "ipx"], "ipx"),
         (&["rtt", "127.0.0.1", "--size", "17m"], "at most"),
