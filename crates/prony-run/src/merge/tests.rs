@@ -1,7 +1,9 @@
 //! Shares of runs in the virtual world, merged.
 
+use std::num::NonZeroU32;
+
 use prony_core::plan::{Plan, Shard};
-use prony_core::serve::{Latency, ServerBehavior};
+use prony_core::serve::{Latency, ServerBehavior, Share};
 use prony_core::summary::{Reason, RunInfo, Summary, Verdict, WorkerStats};
 use prony_core::units::Span;
 use prony_report::{Format, Style, json, render};
@@ -13,9 +15,17 @@ use crate::plan_file::tests::plan;
 /// A run on several threads of one process, and the report of each thread as if it had been a host.
 fn run(whole: &Plan, shares: u32, seed: u64) -> (Summary, Vec<(String, Summary)>) {
     let latency = Latency::Exponential(Span::from_micros(700));
-    let server = ServerBehavior { latency, ..ServerBehavior::default() };
+    run_against(&ServerBehavior { latency, ..ServerBehavior::default() }, whole, shares, seed)
+}
+
+fn run_against(
+    server: &ServerBehavior,
+    whole: &Plan,
+    shares: u32,
+    seed: u64,
+) -> (Summary, Vec<(String, Summary)>) {
     let extras = Extras { keep_service: seed.is_multiple_of(2), ..Extras::default() };
-    let tallies = prony_sim::simulate(whole, shares, seed, &server, &extras);
+    let tallies = prony_sim::simulate(whole, shares, seed, server, &extras);
     let info = RunInfo { version: "1".into(), driver: "simulation".into(), ..RunInfo::default() };
     let one = Summary::from_parts(whole.clone(), info.clone(), tallies.clone());
     let of = tallies.len() as u32;
@@ -48,19 +58,130 @@ fn merged_shards_equal_the_report_of_one_process() {
     for (seed, text) in (1_u64..).zip(PLANS.iter().cycle().take(10)) {
         let mut whole = run::with_names(plan(text));
         whole.seed = seed;
-        let (one, mut parts) = run(&whole, 2 + (seed % 3) as u32, seed);
-        assert!(parts.len() > 1 && one.main.replies > 100, "{text}");
-        parts.reverse();
-        let mut merged = merge(parts, false).expect("they are of one run");
-        let hosts = merged.run.hosts.take().expect("the hosts are listed");
-        assert_eq!(hosts.hosts.iter().map(|host| host.replies).sum::<u64>(), one.main.replies);
-        for format in
-            [Format::Text, Format::Json, Format::Csv, Format::Hgrm, Format::Hlog, Format::Html]
-        {
-            let [one, merged] = [&one, &merged].map(|s| render(format, s, &Style::default()));
-            let texts = [one, merged].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            assert_eq!(texts[0], texts[1], "seed {seed}, {format:?}: {text}");
-        }
+        assert_merges(run(&whole, 2 + (seed % 3) as u32, seed), text);
+    }
+}
+
+/// The merged shares have the report of the whole run, in every format. Returns the run.
+fn assert_merges((one, mut parts): (Summary, Vec<(String, Summary)>), text: &str) -> Summary {
+    assert!(parts.len() > 1 && one.main.replies > 100, "{text}");
+    parts.reverse();
+    let mut merged = merge(parts, false).expect("they are of one run");
+    let hosts = merged.run.hosts.take().expect("the hosts are listed");
+    assert_eq!(hosts.hosts.iter().map(|host| host.replies).sum::<u64>(), one.main.replies);
+    for format in [
+        Format::Text,
+        Format::Json,
+        Format::Csv,
+        Format::Hgrm,
+        Format::Hlog,
+        Format::Html,
+        Format::Markdown,
+        Format::Junit,
+    ] {
+        let texts = [&one, &merged].map(|s| render(format, s, &Style::default()));
+        let texts = texts.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let seed = one.plan.seed;
+        assert_eq!(texts[0], texts[1], "seed {seed}, {format:?}: {text}");
+    }
+    one
+}
+
+/// A server whose replies vary, as far as its clients ask for it.
+fn varied(text: &str) -> ServerBehavior {
+    let events = "ttft=exp:2ms,gap=exp:700us,count=1..40,empty=1,tokens=2";
+    ServerBehavior {
+        latency: Latency::Exponential(Span::from_micros(700)),
+        statuses: "200:9,503:1".parse().expect("statuses"),
+        reset: Share(0.01),
+        truncate: Share(0.01),
+        refuse: Share(0.02),
+        rst: Share(0.02),
+        goaway_after: NonZeroU32::new(60),
+        sse: text.contains("[stream]").then(|| events.parse().expect("events")),
+        ..ServerBehavior::default()
+    }
+}
+
+/// Whether the tally has something of this.
+type Has = fn(&Tally) -> bool;
+
+/// Each with what its runs must have, so that no plan is plainer than it seems.
+const FULL_PLANS: [(&str, Has); 9] = [
+    (
+        "url = 'http://h/'\nrate = 400\narrivals = 'poisson'\nduration = '2s'\n\
+         on-failure = 'continue'\nsession-think = 'exp:1ms'\n\
+         thresholds = ['p99 < 1us', 'errors < 90%', 'group.buy.p50 < 1s', 'check.fast > 1%']\n\
+         checks = ['status = 200', 'fast: time < 1ms']\n\
+         [[session]]\nname = 'look'\nweight = 3\n\
+         request = ['/a', ['/b', '/c'], {path = '/d', name = 'last', repeat = 2}]\n\
+         [[session]]\nname = 'buy'\n\
+         request = [{group = 'buy', request = [{path = '/cart', think = '1ms'}, 'POST /pay']}]",
+        |t| {
+            t.sessions.as_ref().is_some_and(|all| all.completed > 0 && all.failed > 0)
+                && t.checks.iter().all(|check| check.passed > 0 && check.failed > 0)
+                && t.groups.iter().all(|group| group.completed > 0)
+        },
+    ),
+    (
+        "url = 'http://h/'\nusers = 8\nsessions = 300\nsession-connections = 2\n\
+         retry = {times = 3, wait = '1ms', jitter = 0.5}\n[[session]]\nrequest = [{path = '/a', \
+         extract = {n = {header = 'Content-Length', default = '0'}}}, {path = '/b?{{n}}', when = \
+         '{{n}} == 0'}, {path = '/c', repeat = 3}]",
+        |t| {
+            let steps = t.sessions.as_ref().and_then(|all| all.steps.as_ref());
+            steps.is_some_and(|steps| steps.retried > 0 && !steps.recovered.is_empty())
+        },
+    ),
+    (
+        "url = 'http://h/'\nhttp = '2-only'\nrate = 2000\narrivals = 'poisson'\nduration = '1s'\n\
+         connections = 6\nthresholds = ['streams < 1000', 'p50 < 1s']\n[http2]\nstreams = 5\n\
+         retry-refused = true",
+        |t| {
+            t.http2.as_ref().is_some_and(|all| {
+                !all.goaways.is_empty() && all.refused > 0 && !all.resets.is_empty()
+            })
+        },
+    ),
+    (
+        "url = 'http://h/'\nhttp = '2-only'\nconnections = 4\nrequests = 900\n[http2]\n\
+         streams = 3\nplacement = 'fill'",
+        |t| t.http2.as_ref().is_some_and(|all| all.open_max > 1),
+    ),
+    ("url = 'http://h/sse'\nrate = 100\nduration = '2s'\n[stream]\nformat = 'sse'", |t| {
+        t.stream_messages.as_ref().is_some_and(|all| all.bodies.is_some())
+    }),
+    (
+        "url = 'http://h/v1/chat/completions'\nconnections = 6\nduration = '2s'\n\
+         thresholds = ['ttft.p99 < 1s', 'goodput > 1']\n[stream]\nformat = 'sse'\n\
+         tokens = 'openai'\nslo = 'ttft < 3ms, itl < 700us'\n\
+         [[request]]\nbody = '{\"model\": \"m\", \"stream\": true, \"stream_options\": \
+         {\"include_usage\": true}, \"messages\": [{\"role\": \"user\", \"content\": \"a b\"}]}'",
+        |t| t.tokens.as_ref().is_some_and(|all| all.good > 0 && all.good < all.replies),
+    ),
+    ("url = 'ws://h/'\nconnections = 6\nduration = '1s'\nrequest = [{body = 'hello'}]", |t| {
+        t.stream_messages.is_some()
+    }),
+    (
+        "url = 'ws://h/'\nusers = 5\nsessions = 200\n[[session]]\nrequest = [{open = '/chat'}, \
+         {send = 'one', wait-for = 'one', repeat = 3}, {close = 1000}]",
+        |t| t.sessions.as_ref().is_some_and(|all| all.completed > 100),
+    ),
+    (
+        "url = 'http://h/'\nconnections = 6\nrequests = 700\nreplace-lost = true\n\
+         expect = [200]\nexpect-length = 0\nrequests-per-connection = 7\ntimeout = '1ms'",
+        |t| t.failed > 0 && t.faults.iter().filter(|&&n| n > 0).count() > 2,
+    ),
+];
+
+#[test]
+fn merged_shards_of_every_kind_of_plan_equal_the_report_of_one_process() {
+    for (seed, (text, has)) in (1_u64..).zip(FULL_PLANS.iter().cycle().take(27)) {
+        let mut whole = run::with_names(plan(text));
+        whole.seed = seed;
+        let runs = run_against(&varied(text), &whole, 2 + (seed % 3) as u32, seed);
+        let one = assert_merges(runs, text);
+        assert!(has(&one.main), "seed {seed}, {text}: {:?}", one.main);
     }
 }
 
