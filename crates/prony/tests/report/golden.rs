@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use prony_core::summary::Summary;
 use prony_report::{Format, Style, render};
+use prony_run::merge;
 
 use super::sample;
 
@@ -28,6 +29,32 @@ fn text() {
     check("closed.txt", Format::Text, &sample::closed());
     check("everything.txt", Format::Text, &sample::everything());
     check("sessions.txt", Format::Text, &sample::sessions());
+}
+
+/// Each host's own meter is in the table of hosts, in all formats that have one.
+#[test]
+fn merged() {
+    let whole = merge::merge(sample::shares(), false).expect("they are of one run");
+    let whole = sample::audited(whole);
+    check("merged.txt", Format::Text, &whole);
+    let html = String::from_utf8(render(Format::Html, &whole, &Style::default())).expect("text");
+    let json = render(Format::Json, &whole, &Style::default());
+    let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+    let text = String::from_utf8(render(Format::Text, &whole, &Style::default())).expect("text");
+    let hosts = json["run"]["hosts"]["hosts"].as_array().expect("hosts");
+    assert_eq!(hosts.len(), 2);
+    for (host, [busy, stolen, start]) in
+        hosts.iter().zip([["10.0 %", "10.0 ms", "+40.0 us"], ["60.0 %", "20.0 ms", "+310 us"]])
+    {
+        let name = host["name"].as_str().expect("a name");
+        let row = text.lines().find(|line| line.trim().starts_with(name)).expect(name);
+        for cell in [busy, stolen, start] {
+            assert!(row.contains(cell), "{cell}: {row}");
+            assert!(html.contains(&format!("<td>{cell}</td>")), "{cell}: {html}");
+        }
+        let lag = host["send_lag_p99"].as_u64().expect("it was measured");
+        assert!(lag > 0 && row.contains(" us"), "{lag}: {row}");
+    }
 }
 
 #[test]

@@ -14,11 +14,12 @@ use prony_core::record::{
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Awaited, Content};
 use prony_core::summary::{
-    CpuPressure, LocalTarget, RunInfo, SchedDelay, Sctp, SelfTested, Stalls, StampClock, Summary,
-    Transport, WorkerStats,
+    CpuPressure, LocalTarget, Part, RunInfo, SchedDelay, Sctp, SelfTested, Stalls, StampClock,
+    Summary, Transport, WorkerStats,
 };
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
+use prony_run::merge;
 
 const MS: u64 = 1_000_000;
 
@@ -30,6 +31,26 @@ pub(crate) fn open() -> Summary {
         (warmup, main, meter(1_200 + 100 * shard))
     });
     audited(Summary::from_parts(open_plan(), run_info(), parts.collect()))
+}
+
+/// The reports of the shares of [`open`], each of which a host of its own has run: the second one
+/// was busier and later, and its hypervisor took time from it.
+pub(crate) fn shares() -> Vec<(String, Summary)> {
+    let host = |shard: u64| {
+        let (warmup, main) = open_share(shard);
+        let mut run = run_info();
+        run.part = Some(Part {
+            host: format!("web{}", shard + 1),
+            start_late: Some(Span(40_000 + shard * 270_000)),
+            ..merge::part_of(&open_plan(), Some(1_700_000_000.5))
+        });
+        let ms = |n| Some(Span(n * (shard + 1) * MS));
+        run.cpu_pressure = CpuPressure { throttled: ms(20), stolen: ms(10), wanted: ms(4_000) };
+        let workers = vec![(warmup, main, meter(1_200 + 6_000 * shard))];
+        let part = Summary::from_parts(open_plan().shard(shard as u32, 2), run, workers);
+        (format!("part{}.json", shard + 1), part)
+    };
+    (0..2).map(host).collect()
 }
 
 /// Little's law holds, as in a run that has events.
