@@ -211,16 +211,21 @@ fn scripted(connections: &[&str]) -> Tally {
     outcome.main()
 }
 
-#[test]
-fn repeated_and_missed_events_are_counted() {
+/// A stream whose two connections have events of these numbers.
+pub(crate) fn numbered(ids: [&[u64]; 2]) -> Tally {
     let event = |n: &u64| format!("id: {n}\ndata: {n}\n\n");
     let body = |ids: &[u64]| "retry: 10\n".to_owned() + &ids.iter().map(event).collect::<String>();
+    scripted(&ids.map(body).each_ref().map(String::as_str))
+}
+
+#[test]
+fn repeated_and_missed_events_are_counted() {
     for (ids, repeated, missed) in [
         ([&[1, 2, 3, 4][..], &[5, 6, 7, 8]], 0, 0),
         ([&[1, 2, 3, 4], &[3, 4, 5, 6]], 2, 0),
         ([&[1, 2, 3, 4], &[8, 9, 10, 11]], 0, 3),
     ] {
-        let t = scripted(&ids.map(body).each_ref().map(String::as_str));
+        let t = numbered(ids);
         assert_eq!((t.replies, received(&t)), (1, 8), "{:?}", t.faults);
         let counts = bodies(&t).reconnects.expect("a reconnect");
         assert_eq!((counts.made, counts.repeated, counts.missed), (1, repeated, missed), "{ids:?}");

@@ -14,9 +14,9 @@ use prony_core::serve::{Latency, Serve, ServerBehavior};
 use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Span};
 use prony_sim::link::Link;
-use prony_sim::load;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;
+use prony_sim::{Outcome, load};
 
 use crate::plans::{assert_invariants, closed, get, ms, open};
 
@@ -90,12 +90,24 @@ fn link() -> Link {
 }
 
 fn run(plan: &Plan, shares: u32, server: Chains) -> (Tally, Server<Chains>) {
+    let (outcome, server) = outcome(plan, shares, server);
+    (outcome.main(), server)
+}
+
+fn outcome(plan: &Plan, shares: u32, server: Chains) -> (Outcome, Server<Chains>) {
     plan.check().expect("a valid plan");
     let setup = Setup { watch: false, ..Setup::new(link(), 5) };
     let mut server = Server::new(server);
     let outcome = load(plan, shares, &setup, &mut [&mut server]);
     assert_invariants(&outcome, "redirects");
-    (outcome.main(), server)
+    (outcome, server)
+}
+
+/// Chains that end, are too long, lead to no server of HTTP, and lead elsewhere, on two shares.
+pub(crate) fn each_kind() -> Vec<Outcome> {
+    let plan = |path| following(to(open(10.0, Arrivals::Fixed, 9), path), 4);
+    let run = |path| outcome(&plan(path), 2, Chains::default()).0;
+    ["/3", "/loop", "/ftp", "/away"].map(run).into()
 }
 
 fn redirects(t: &Tally) -> RedirectTally {

@@ -223,6 +223,21 @@ fn scripted(path: usize, text: &str) -> Tally {
     outcome.main()
 }
 
+/// Replies that end in each way beside stop and length, one without output, and one whose last event
+/// is incomplete.
+pub(crate) fn each_end() -> Vec<Tally> {
+    let content = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";
+    let usage =
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":1}}\n\n";
+    let end = |why: &str| {
+        let last = format!("{{\"delta\":{{}},\"finish_reason\":\"{why}\"}}");
+        format!("{content}data: {{\"choices\":[{last}]}}\n\n{usage}data: [DONE]\n\n")
+    };
+    let ends = ["tool_calls", "content_filter", "bored"].map(end);
+    let others = [usage.to_owned(), content.to_owned(), format!("{content}data: {{\"choi")];
+    ends.iter().chain(&others).map(|events| scripted(0, &format!("{HEAD}{events}"))).collect()
+}
+
 #[test]
 fn an_error_in_a_stream_fails_its_request() {
     let openai = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n\
