@@ -18,6 +18,7 @@ mod goals;
 mod grpc_faults;
 mod h2_crate;
 mod http2;
+mod http2_bodies;
 mod http2_faults;
 #[path = "../../../prony-core/tests/identity/mod.rs"]
 mod identity;
