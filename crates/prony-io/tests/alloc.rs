@@ -114,6 +114,16 @@ struct Peer {
 }
 
 impl Peer {
+    fn new() -> Self {
+        Self {
+            connecting: Vec::with_capacity(1024),
+            requested: Vec::with_capacity(1024),
+            bytes: Vec::with_capacity(1 << 20),
+            replies: 0,
+            yielded: false,
+        }
+    }
+
     fn poll(&mut self, engine: &mut Engine<H1>, now: Nanos) {
         while let Some(action) = engine.poll_action() {
             match action {
@@ -166,13 +176,7 @@ impl Peer {
 /// Runs `requests` requests after a warm-up of two seconds. Returns the allocations per second.
 fn allocations(plan: &Plan, step: Span, chunk: usize, requests: u64) -> f64 {
     let mut engine = Engine::new(plan, H1::new(plan));
-    let mut peer = Peer {
-        connecting: Vec::with_capacity(1024),
-        requested: Vec::with_capacity(1024),
-        bytes: Vec::with_capacity(1 << 20),
-        replies: 0,
-        yielded: false,
-    };
+    let mut peer = Peer::new();
     let mut now = Nanos::ZERO;
     while now < Nanos(2_000_000_000) {
         peer.turn(&mut engine, now, chunk);
@@ -226,6 +230,7 @@ fn requests_allocate_no_memory_after_the_warm_up() {
         let made = allocations_of_the_server(behavior, chunk);
         assert_eq!(made, 0, "{name}: allocations over 100,000 requests");
     }
+    an_idle_connection_needs_at_most_1_kib();
     an_idle_http2_connection_needs_at_most_4_kib();
     an_open_stream_needs_at_most_4_kib();
     loading_a_session_file_allocates_only_for_differences();
@@ -305,8 +310,31 @@ fn allocations_over_tls(version: TlsVersion) -> f64 {
     made as f64 / 10_000.0
 }
 
-/// Two runs differ only in their connections, so the rest of the engine does not count. A further
-/// stream is also a further user, who thinks.
+/// The bytes that the engine has allocated for this number of connections over HTTP/1.1, each of
+/// which has carried a request and is idle.
+fn idle_bytes(connections: u32) -> u64 {
+    let before = LIVE.load(Ordering::Relaxed);
+    let think = Think::Fixed(Span::from_secs(3_600));
+    let plan = plan(Load::Closed { connections, think }, 1, None);
+    let (mut engine, mut peer) = (Engine::new(&plan, H1::new(&plan)), Peer::new());
+    for ms in 0..2_000 {
+        peer.turn(&mut engine, Nanos::ZERO + Span::from_millis(ms), usize::MAX);
+    }
+    assert_eq!(engine.connections(), connections as usize);
+    assert_eq!((engine.in_flight(), peer.replies), (0, u64::from(connections)));
+    drop(peer);
+    LIVE.load(Ordering::Relaxed).wrapping_sub(before)
+}
+
+/// Two runs differ only in their connections, so the rest of the engine does not count.
+fn an_idle_connection_needs_at_most_1_kib() {
+    let [few, many] = [100, 2_100].map(idle_bytes);
+    let each = (many - few) / 2_000;
+    println!("HTTP/1.1: {each} bytes for each idle connection and its user");
+    assert!(each <= 1_024, "{each} bytes");
+}
+
+/// The same over HTTP/2. A further stream is also a further user, who thinks.
 fn an_idle_http2_connection_needs_at_most_4_kib() {
     for (streams, limit) in [(1, 4_096), (10, 4_096 + 9 * 700)] {
         let [few, many] = [100, 2_100].map(|n| http2::idle_bytes(n, streams));
