@@ -250,14 +250,16 @@ impl Machine for Stamped {
     }
 }
 
-/// The clock is read after each read, so two exchanges cannot have the same time, however short
-/// they are.
+/// The clock is read after each read and before each write: stamps are not those of a batch, or of
+/// a turn that began before. The client waits a known time between its exchanges.
 #[test]
 fn timestamps_of_dedicated_threads_are_precise() {
+    const PAUSE: Duration = Duration::from_micros(300);
     let listener = bind(&Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())).unwrap();
     let Listen::Tcp(at) = *listener.local() else { panic!("a TCP listener") };
     let control = Control::new();
     let options = Options::default();
+    let mut taken = Vec::new();
     let (_, counts) = thread::scope(|s| {
         let server = s.spawn(|| {
             let (main, dedicated) = (vec![Stamped::new()], vec![Stamped::new()]);
@@ -267,16 +269,23 @@ fn timestamps_of_dedicated_threads_are_precise() {
         thread::sleep(Duration::from_millis(100));
         let mut client = connect(at);
         for sequence in 0..100 {
-            thread::sleep(Duration::from_micros(100));
+            thread::sleep(PAUSE);
+            let begun = Instant::now();
             exchange(&mut client, sequence);
+            taken.push(Span(begun.elapsed().as_nanos() as u64));
         }
         control.stop_now();
         server.join().unwrap().unwrap()
     });
     let (received, sent) = (&counts[0].received, &counts[0].sent);
-    assert!(received.len() >= 100, "the thread serves the client: {}", received.len());
-    // Exchanges start at least 100 us apart.
-    let between = |times: &[Nanos]| times.windows(2).map(|w| w[1].since(w[0])).min().unwrap();
-    assert!(between(received) >= Span::from_micros(1), "{:?}", between(received));
-    assert!(between(sent) >= Span::from_micros(1), "{:?}", between(sent));
+    assert_eq!((received.len(), sent.len()), (100, 100), "the thread serves the client");
+    let pause = Span(PAUSE.as_nanos() as u64);
+    for (i, (received, sent)) in received.iter().zip(sent).enumerate() {
+        // Both lie between the client's write and its read.
+        assert!(received <= sent && sent.since(*received) <= taken[i], "{i}: {received} {sent}");
+    }
+    for (sent, next) in sent.iter().zip(&received[1..]) {
+        // The client pauses after it has the reply. The clocks of both may differ by a part in 1,000.
+        assert!(next.since(*sent) >= pause * 999 / 1_000, "{sent} {next}");
+    }
 }
