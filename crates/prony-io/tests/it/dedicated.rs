@@ -285,7 +285,7 @@ fn timestamps_of_dedicated_threads_are_precise() {
         assert!(received <= sent && sent.since(*received) <= taken[i], "{i}: {received} {sent}");
     }
     for (sent, next) in sent.iter().zip(&received[1..]) {
-        // The client pauses after it has the reply. The clocks of both may differ by a part in 1,000.
+        // The client pauses after it has the reply. The clocks may differ by a part in 1,000.
         assert!(next.since(*sent) >= pause * 999 / 1_000, "{sent} {next}");
     }
 }

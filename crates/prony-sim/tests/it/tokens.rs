@@ -223,8 +223,8 @@ fn scripted(path: usize, text: &str) -> Tally {
     outcome.main()
 }
 
-/// Replies that end in each way beside stop and length, one without output, and one whose last event
-/// is incomplete.
+/// Replies that end in each way beside stop and length, one without output, and one whose last
+/// event is incomplete.
 pub(crate) fn each_end() -> Vec<Tally> {
     let content = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";
     let usage =

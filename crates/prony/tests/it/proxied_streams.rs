@@ -28,7 +28,7 @@ fn proxy(server: &Serve) -> Other {
     ))
 }
 
-/// The lines of nginx's log that start with this, once there are so many; there are no others.
+/// The lines of nginx's log that start with this, once there are `count`; there are no others.
 fn logged(proxy: &Other, count: usize) -> Vec<Vec<String>> {
     let read = || std::fs::read_to_string(proxy.file("served")).unwrap_or_default();
     wait_until("nginx's log", || read().lines().count() >= count);
