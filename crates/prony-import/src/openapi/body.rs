@@ -100,7 +100,8 @@ impl<'a> Reader<'a> {
         operation: &Value,
         fields: Vec<(&str, &'a Value, Value)>,
     ) -> Result<(String, Body), String> {
-        let consumes = operation["consumes"].as_array().or(self.document["consumes"].as_array());
+        let consumes =
+            operation["consumes"].as_array().or_else(|| self.document["consumes"].as_array());
         let is_multipart = consumes
             .is_some_and(|all| all.iter().any(|k| k == "multipart/form-data"))
             || fields.iter().any(|(_, schema, _)| schema["type"] == "file");

@@ -169,7 +169,7 @@ fn number(schema: &Value, is_integer: bool, draw: &Draw) -> Value {
         Some(high) => high.min(1.0),
         None => 1.0,
     });
-    let high = high.unwrap_or(if draw.is_fixed() { low } else { low + 1000.0 });
+    let high = high.unwrap_or_else(|| if draw.is_fixed() { low } else { low + 1000.0 });
     if low <= high {
         let nth = draw.whole(low as i64, high.min(low + 1e9) as i64);
         let value = nth as f64 * size;

@@ -139,7 +139,7 @@ fn sessions(users: u32, count: u64, calls: Vec<CallSpec>, bursts: Vec<Burst>) ->
 
 fn templated(path: &str) -> CallSpec {
     let headers = vec![("X-Token".to_owned(), "{{token}}".to_owned())];
-    CallSpec { headers, template: true, ..get(path) }
+    CallSpec { headers: headers.into(), template: true, ..get(path) }
 }
 
 /// Each session has the cookie and the token of its own login in all later requests, in paths and

@@ -200,7 +200,7 @@ fn check_arrivals(args: &LoadArgs) -> Result<(), Error> {
         }
         _ => {}
     }
-    match own_rate.or(args.rate.as_ref().map(|_| "--rate")) {
+    match own_rate.or_else(|| args.rate.as_ref().map(|_| "--rate")) {
         Some(open) => args.closed.check_open(open),
         None => Ok(()),
     }

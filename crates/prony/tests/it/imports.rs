@@ -53,8 +53,8 @@ pub(crate) fn shown(request: &str) -> String {
     let is_form = !boundary.is_empty();
     let is_own = |line: &&str| {
         let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
-        !["host", "user-agent", "accept", "connection"].contains(&name.as_str())
-            && !(is_form && name == "content-length")
+        let varies = ["host", "user-agent", "accept", "connection"].contains(&name.as_str());
+        !(varies || is_form && name == "content-length")
     };
     let mut headers: Vec<&str> = lines.filter(is_own).collect();
     headers.sort_unstable();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use prony_core::fault::Fault;
 use prony_core::plan::{
     self, Alternative, AtLimit, BroadcastPlan, Clients, Control, Follow, Gate, Group, GrpcCall,
-    Http2Spec, HttpVersion, Load, MessageArrivals, MessageMessagePlan, MessageReply, Pace,
+    Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace,
     Placement, ProxySpec, RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan,
     Switch, Think, TokenDialect, TokenPlan, WebSocketPlan,
 };
@@ -24,7 +24,7 @@ use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
 use prony_core::summary::{
-    BadLine, Burstiness, CpuPressure, DirectorCost, LogBodies, LogRead, Part, Replayed, RunInfo,
+    BadLine, Burstiness, CpuPressure, DirectorCost, LogBodies, LogRead, Replayed, RunInfo,
     SchedDelay, Stalls, Summary,
 };
 use prony_core::units::{Nanos, Span};
