@@ -87,7 +87,11 @@ impl<'a> Reader<'a> {
         let mut fields = Map::new();
         let required = schema["required"].as_array();
         for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
-            let is_required = required.is_none_or(|all| all.iter().any(|needed| needed == name));
+            // Without a list, all are there, but for the depths of what refers to itself.
+            let is_required = match required {
+                Some(all) => all.iter().any(|needed| needed == name),
+                None => depth + 2 < DEPTH,
+            };
             let is_drawn = !self.draw.is_fixed() && depth < WIDE && self.draw.index(2) == 1;
             if (is_required || is_drawn) && self.resolved(inner)["readOnly"] != true {
                 fields.insert(name.clone(), self.value(inner, depth + 1));
@@ -273,6 +277,18 @@ mod tests {
             assert_eq!(drawn, again);
             assert!(drawn.iter().any(|value| *value != drawn[0]), "{schema}: {drawn:?}");
         }
+    }
+
+    /// What refers to itself ends with values that are allowed.
+    #[test]
+    fn circles_end() {
+        let schema = json!({"$ref": "#/a", "a": {"type": "object", "properties": {
+            "at": {"type": "string"}, "inner": {"type": "array", "items": {"$ref": "#/a"}}
+        }}});
+        let reader = Reader::new(&schema, None);
+        let value = reader.value(&schema, 0);
+        let validator = jsonschema::validator_for(&schema).expect("a schema");
+        assert!(value["inner"][0]["at"] == "text" && validator.is_valid(&value), "{value}");
     }
 
     #[test]
