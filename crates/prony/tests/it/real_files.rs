@@ -89,7 +89,9 @@ fn is_described(document: &Value, method: &str, template: &str, body: &str) -> O
     let escaped = |key: &str| {
         key.replace('~', "~0").replace('/', "~1").replace('{', "%7B").replace('}', "%7D")
     };
-    let mut schema = document.clone();
+    // Alternatives that overlap are usual: a value of the first one may be one of another, too.
+    let text = document.to_string().replace("\"oneOf\":", "\"anyOf\":");
+    let mut schema: Value = serde_json::from_str(&text).expect("JSON");
     let at =
         ["paths", &escaped(template), method, "requestBody", "content", &escaped(kind), "schema"];
     schema["$ref"] = json!(format!("#/{}", at.join("/")));
