@@ -169,7 +169,7 @@ const FULL_PLANS: [(&str, Has); 9] = [
     ),
     (
         "url = 'http://h/'\nconnections = 6\nrequests = 700\nreplace-lost = true\n\
-         expect = [200]\nexpect-length = 0\nrequests-per-connection = 7\ntimeout = '1ms'",
+         expect = [200]\nrequests-per-connection = 7\ntimeout = '1ms'",
         |t| t.failed > 0 && t.faults.iter().filter(|&&n| n > 0).count() > 2,
     ),
 ];

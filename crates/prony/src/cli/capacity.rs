@@ -246,6 +246,7 @@ mod tests {
             "--github",
             "--label a",
             "--raw a.csv",
+            "--ramp-up 1s",
         ];
         for words in given {
             let line = format!("prony capacity --threshold p99<1s {words} http://h/");
