@@ -256,9 +256,13 @@ fn p20_a_closed_loop_is_limited_by_its_streams_or_by_their_limit() {
             panic!("{bottleneck:?}");
         };
         assert!((13.9..14.000_001).contains(&concurrency), "{concurrency}");
-        let (t, bottleneck) = with(6);
-        let waited = (t.started - 12) as f64 / t.started as f64;
-        assert_eq!(bottleneck, Some(Bottleneck::StreamLimit { limit: 6, waited }));
+        // The replies of a connection arrive together. Its seventh request takes one of the six
+        // streams, and one of the six that follow waits.
+        let (_, bottleneck) = with(6);
+        let Some(Bottleneck::StreamLimit { limit: 6, waited }) = bottleneck else {
+            panic!("{bottleneck:?}");
+        };
+        assert!((waited - 1.0 / 6.0).abs() < 1e-3, "{waited}");
     }
 }
 
