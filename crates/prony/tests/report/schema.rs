@@ -307,6 +307,7 @@ fn directed() -> Summary {
 /// Sessions that decided which steps they made.
 fn deciding() -> Summary {
     let mut run = sample::sessions();
+    run.plan.ramp_up = Some(Span(1));
     let condition = || Some("{{status}} == 200".to_owned());
     let gate = Gate { when: condition(), unless: condition() };
     let alternatives = vec![Alternative { weight: 3, bursts: 1 }];
