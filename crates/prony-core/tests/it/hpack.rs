@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use prony_core::http2::hpack::{Decoder, Encoder, Indexing};
@@ -39,7 +39,8 @@ fn decodes_the_public_vectors() {
     let (mut encoders, mut blocks) = (0, 0);
     for folder in entries(Path::new(&folder)).iter().filter(|path| path.is_dir()) {
         let mut counted = 0;
-        for file in entries(folder) {
+        let is_story = |file: &PathBuf| file.extension().is_some_and(|end| end == "json");
+        for file in entries(folder).into_iter().filter(is_story) {
             let text = std::fs::read(&file).expect("a file");
             let story: Value = serde_json::from_slice(&text).expect("JSON");
             // The ninth draft became RFC 7541. Those before have other codes, and raw data none.

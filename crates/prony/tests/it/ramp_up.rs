@@ -35,7 +35,7 @@ fn a_ramp_is_explained_reported_and_refused() {
     let world = ["--simulate", "1", "--simulate-latency", "fixed:100ms"];
     let simulated = prony(&[&words[..], &world].concat());
     assert_eq!(simulated.code, 0, "{simulated:?}");
-    let line = "closed loop: 100 connections, connections start evenly over 60 s, for 300 s";
+    let line = "closed loop: 100 connections, connections start evenly over 1 min, for 5 min";
     assert!(simulated.stdout.contains(line), "{}", simulated.stdout);
     assert!(simulated.stdout.contains("VALID"), "a ramp is no change of the target");
     for (words, why) in [
