@@ -202,7 +202,7 @@ requests = 10
 name = "one"
 [[phases]]
 name = "late"
-delay = "1h"
+delay = "20s"
 """)
     timer = threading.Timer(2, signal.raise_signal, (signal.SIGINT,))
     timer.start()
