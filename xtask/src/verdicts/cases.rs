@@ -16,7 +16,7 @@ struct Model {
     few: &'static str,
 }
 
-const MODELS: [Model; 5] = [
+const MODELS: [Model; 6] = [
     Model { name: "closed", full: "-c 32", concurrent: "-c 4", few: "-c 16" },
     Model { name: "pipelined", full: "-c 8 -p 16", concurrent: "-c 2 -p 4", few: "-c 16 -p 4" },
     Model {
@@ -36,6 +36,12 @@ const MODELS: [Model; 5] = [
         full: "-r RATE -c 64 --timeout 1s --arrivals poisson",
         concurrent: "-r 150 --arrivals poisson",
         few: "-r 2k -c 19 --arrivals poisson",
+    },
+    Model {
+        name: "streams",
+        full: "--h2c -c 8 --streams 16",
+        concurrent: "--h2c -c 2 --streams 2",
+        few: "--h2c -c 16 --streams 4",
     },
 ];
 
