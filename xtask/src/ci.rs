@@ -8,6 +8,7 @@ mod beside;
 mod readers;
 mod times;
 mod tools;
+mod whole;
 
 use std::path::Path;
 use std::process::Command;
@@ -36,40 +37,49 @@ struct Stage {
     idle: &'static [&'static [&'static str]],
 }
 
-/// The order of a whole run. A failure is reported at once, so the quickest steps come first.
+/// The order of a whole run. The checks that take seconds come first. The end-to-end tests need
+/// more time than all others, and wait for half of it: they start as soon as they are compiled,
+/// and the compiler has the time that they leave.
 const STAGES: [Stage; 3] = [
-    // Downloads, beside the compiler. Crates that depend on each other are checked one by one,
+    // Downloads, beside the compiler. Crates that depend on each other are compiled one by one,
     // which leaves a processor for the release.
     Stage {
-        front: &["format", "tidy", "licenses", "lints", "docs", "compile"],
+        front: &["format", "tidy", "licenses", "programs"],
         beside: &[&["tools", "spelling", "packages"]],
         idle: &[&["release"]],
     },
-    // Half of the end-to-end tests wait, for servers and for their loads to end. Virtual machines
-    // have clocks of their own.
     Stage {
-        front: &["unit", "whole"],
+        front: &["whole"],
         beside: &[],
-        idle: &[&["simulation", "wheel", "options", "instructions"], &["suites", "guests"]],
+        idle: &[&["lints", "docs", "compile", "unit"], &["wheel", "options", "instructions"]],
     },
-    // The nodes of a cluster mostly wait.
-    Stage { front: &["ray"], beside: &[&["demo", "python", "verdicts"]], idle: &[] },
+    // The nodes of a cluster mostly wait. Virtual machines have clocks of their own.
+    Stage {
+        front: &["ray"],
+        beside: &[&["demo", "python", "verdicts"]],
+        idle: &[&["simulation"], &["suites", "guests"]],
+    },
 ];
 
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 23] = [
     Step { name: "tools", what: "install the programs that the tests need", act: tools::install },
     Step { name: "packages", what: "install what the Python package needs", act: python::packages },
     Step { name: "format", what: "rustfmt", act: format },
     Step { name: "tidy", what: "the rules of the tree", act: || tidy::main(&[]) },
     Step { name: "spelling", what: "the spelling of every file", act: spelling::step },
     Step { name: "licenses", what: "licenses of all dependencies", act: || licenses::main(&[]) },
+    Step {
+        name: "programs",
+        what: "the end-to-end tests, and the programs that they run",
+        act: whole::compile,
+    },
     Step { name: "lints", what: "clippy, warnings are errors", act: lints },
     Step { name: "docs", what: "rustdoc, warnings are errors", act: docs },
-    Step { name: "compile", what: "the tests", act: compile },
+    Step { name: "compile", what: "all other tests", act: compile },
     Step { name: "unit", what: "unit and property tests, corpora of the fuzzers", act: unit },
     Step { name: "simulation", what: "properties in virtual time", act: simulation },
     Step { name: "suites", what: "golden tests, and those of single crates", act: suites },
-    Step { name: "whole", what: "end-to-end tests", act: whole },
+    Step { name: "whole", what: "end-to-end tests", act: whole::run },
     Step { name: "release", what: "build the release", act: release },
     Step { name: "wheel", what: "build the Python package", act: python::wheel },
     Step { name: "guests", what: "test SCTP and known delays in virtual machines", act: guests },
@@ -219,30 +229,16 @@ fn simulation() -> Result<()> {
     run(tests()?.args(["--test", SIMULATION]))
 }
 
-/// The end-to-end tests. They form three queues, in each of which one test runs at a time: those
-/// of measured times, those that mostly wait, and all others.
-const QUEUED: &str = "it";
-/// Enough threads that none of the queues is empty while another one is long.
-const QUEUED_THREADS: &str = "32";
-
 /// All other integration tests: golden ones, and those of single crates.
 fn suites() -> Result<()> {
-    integration_tests("3", |name| name != QUEUED && name != SIMULATION)
-}
-
-fn whole() -> Result<()> {
-    integration_tests(QUEUED_THREADS, |name| name == QUEUED)
-}
-
-/// The integration tests of these names, on this number of threads.
-fn integration_tests(threads: &str, is_meant: impl Fn(&str) -> bool) -> Result<()> {
     let names = shell::integration_tests()?;
-    again::tests(|| {
+    again::tests(&["--"], || {
         let mut command = tests()?;
-        for name in names.iter().filter(|name| is_meant(name)) {
+        for name in names.iter().filter(|name| ![SIMULATION, whole::NAME].contains(&name.as_str()))
+        {
             command.args(["--test", name]);
         }
-        command.env("RUST_TEST_THREADS", threads);
+        command.env("RUST_TEST_THREADS", "3");
         Ok(command)
     })
 }

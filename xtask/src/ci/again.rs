@@ -14,11 +14,15 @@ use crate::shell::{run, target_dir};
 /// More failures than this are no disturbance.
 const MOST: usize = 3;
 
-/// Run the tests of a command of cargo's; those that fail run again.
-pub(super) fn tests(command: impl Fn() -> Result<Command>) -> Result<()> {
+/// Run the tests of a command; those that fail run again. The options of test programs follow
+/// `before`.
+pub(super) fn tests(before: &[&str], command: impl Fn() -> Result<Command>) -> Result<()> {
     let mut first = command()?;
-    let mut process =
-        first.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let mut process = first
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start the tests")?;
     let output = BufReader::new(process.stdout.take().context("no output")?);
     let mut failed = Failed::default();
     for line in output.split(b'\n') {
@@ -27,16 +31,16 @@ pub(super) fn tests(command: impl Fn() -> Result<Command>) -> Result<()> {
         out.write_all(&line).and_then(|()| out.write_all(b"\n")).context("cannot print")?;
         failed.read(&String::from_utf8_lossy(&line));
     }
-    let status = process.wait().context("cannot wait for cargo")?;
+    let status = process.wait().context("cannot wait for the tests")?;
     if status.success() {
         return Ok(());
     }
     let names = failed.names;
     if names.is_empty() || names.len() > MOST {
-        bail!("cargo test: {status}");
+        bail!("the tests: {status}");
     }
     println!("==> again, alone: {}", names.join(", "));
-    run(command()?.args(["--", "--exact", "--test-threads=1"]).args(&names))?;
+    run(command()?.args(before).args(["--exact", "--test-threads=1"]).args(&names))?;
     // Steps that run beside each other add theirs.
     let mut log = File::options().create(true).append(true).open(log()?)?;
     log.write_all((names.join("\n") + "\n").as_bytes()).context("the list of flaky tests")
