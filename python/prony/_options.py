@@ -194,6 +194,11 @@ class SharedOptions(TypedDict, total=False):
 
     Each message by itself. A connection fails (bad-upgrade) if the server does not agree."""
 
+    no_utf8_check: bool
+    """Accept text messages of WebSocket that are not UTF-8
+
+    By default such a text fails its connection (bad-text), which is closed with 1007."""
+
     ping_every: Duration
     """Send a ping on each connection of WebSocket each T, and measure the time to its pong
 

@@ -20,6 +20,8 @@ pub struct WebSocketDraft {
     pub over_all: bool,
     /// Whether messages are compressed.
     pub compress: bool,
+    /// Whether texts of the server need not be UTF-8.
+    pub no_utf8_check: bool,
     /// The time between pings.
     pub ping_every: Option<Span>,
     /// How some connections send to all others.
@@ -63,11 +65,16 @@ impl BroadcastDraft {
 /// A sentence about what WebSocket cannot do.
 pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
     let over_all = draft.over_all;
-    let WebSocketDraft { binary, subprotocols, messages, compress, ping_every, broadcast, .. } =
-        draft;
-    let broadcast = broadcast.plan()?;
-    plan.websocket =
-        Some(Box::new(WebSocketPlan { binary, subprotocols, compress, ping_every, broadcast }));
+    let WebSocketDraft { binary, subprotocols, messages, compress, no_utf8_check, .. } = draft;
+    let (ping_every, broadcast) = (draft.ping_every, draft.broadcast.plan()?);
+    plan.websocket = Some(Box::new(WebSocketPlan {
+        binary,
+        subprotocols,
+        compress,
+        no_utf8_check,
+        ping_every,
+        broadcast,
+    }));
     if !plan.http.is_http2() {
         plan.requests_per_connection.get_or_insert(1);
     }

@@ -18,6 +18,9 @@ pub struct WebSocketPlan {
     /// Whether messages are compressed (permessage-deflate).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compress: bool,
+    /// Whether texts of the server need not be UTF-8.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_utf8_check: bool,
     /// The time between pings on each connection; `None`: prony sends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_every: Option<Span>,

@@ -70,6 +70,8 @@ pub struct Reader {
     /// Whether the peer has closed.
     is_closed: bool,
     text: Utf8,
+    /// Whether texts have to be UTF-8.
+    checks_text: bool,
     /// Whether messages may be compressed.
     deflates: bool,
     /// Whether the message that has started is compressed.
@@ -99,6 +101,7 @@ impl Reader {
             in_frame: false,
             is_closed: false,
             text: Utf8::default(),
+            checks_text: true,
             payload_bytes: 0,
             deflates: false,
             is_compressed: false,
@@ -110,6 +113,11 @@ impl Reader {
     /// Accept compressed messages. `is_alone`: the peer compresses each by itself.
     pub fn accept_compressed(&mut self, is_alone: bool) {
         (self.deflates, self.is_alone) = (true, is_alone);
+    }
+
+    /// Accept texts of any bytes. Reasons in close frames are checked nevertheless.
+    pub fn accept_any_text(&mut self) {
+        self.checks_text = false;
     }
 
     /// The bytes of the messages so far, as they were sent.
@@ -224,7 +232,7 @@ impl Reader {
     /// Bytes of a message.
     #[inline]
     fn content(&mut self, bytes: &[u8], each: &mut impl FnMut(Event<'_>)) -> Result<(), Violation> {
-        if self.open == Some(Kind::Text) {
+        if self.open == Some(Kind::Text) && self.checks_text {
             self.text.read(bytes)?;
         }
         self.length += bytes.len() as u64;

@@ -35,6 +35,9 @@ pub(super) fn parts(plan: &Plan, spec: &WebSocketPlan, size: &PlanSize) -> Vec<S
     let longest = units::bytes(size.body_bytes_max as f64);
     let compressed = if spec.compress { ", compressed" } else { "" };
     parts.push(format!("{kind} of {up_to}{longest}{compressed}"));
+    if spec.no_utf8_check {
+        parts.push("texts of any bytes accepted".to_owned());
+    }
     if messages.count != Some(1) {
         let random = match messages.arrivals {
             MessageArrivals::Fixed => "",

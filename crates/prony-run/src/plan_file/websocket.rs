@@ -43,6 +43,8 @@ impl<'a> Requests<'a> {
         let over = over.and_then(|i| i.word(&mut self.problems, OVER)).unwrap_or(false);
         let compress = section.take("compress").and_then(|i| i.boolean(&mut self.problems));
         let compress = compress.unwrap_or(false);
+        let unchecked = section.take("no-utf8-check");
+        let unchecked = unchecked.and_then(|i| i.boolean(&mut self.problems));
         let ping = section.take("ping-every");
         let ping_every =
             ping.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
@@ -57,6 +59,7 @@ impl<'a> Requests<'a> {
             messages,
             over_all: over,
             compress,
+            no_utf8_check: unchecked.unwrap_or(false),
             ping_every,
             broadcast,
         })
@@ -91,6 +94,9 @@ pub(super) fn explain(plan: &Plan, spec: &WebSocketPlan, out: &mut String) {
     }
     if spec.compress {
         line(out, "compress", "true");
+    }
+    if spec.no_utf8_check {
+        line(out, "no-utf8-check", "true");
     }
     if let Some(every) = spec.ping_every {
         line(out, "ping-every", quoted(&every.to_string()));

@@ -196,6 +196,7 @@ fn rejects_what_websocket_cannot_do() {
         "ws://h/ --expect OK",
         "ws://h/ --requests-per-connection 5",
         "http://h/ --ping-every 1s",
+        "http://h/ --no-utf8-check",
         "ws://h/ -b x --messages 10/s --messages-over all -r 5",
         "ws://h/ -b x --messages-over all",
         "ws://h/ -b x --messages 10/s --messages-reply token --stream messages",

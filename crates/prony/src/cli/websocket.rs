@@ -35,6 +35,11 @@ pub struct WebSocketArgs {
     /// Each message by itself. A connection fails (bad-upgrade) if the server does not agree.
     #[arg(long, help_heading = WEBSOCKET)]
     pub ws_compress: bool,
+    /// Accept text messages of WebSocket that are not UTF-8
+    ///
+    /// By default such a text fails its connection (bad-text), which is closed with 1007.
+    #[arg(long, help_heading = WEBSOCKET)]
+    pub no_utf8_check: bool,
     /// Send a ping on each connection of WebSocket each T, and measure the time to its pong
     ///
     /// The first one is due T after the connection has opened.
@@ -99,6 +104,7 @@ impl WebSocketArgs {
             (!self.subprotocol.is_empty(), "--subprotocol"),
             (self.messages_over == "all", "--messages-over"),
             (self.ws_compress, "--ws-compress"),
+            (self.no_utf8_check, "--no-utf8-check"),
             (self.ping_every.is_some(), "--ping-every"),
             (self.publishers.is_some(), "--publishers"),
         ];
@@ -137,14 +143,15 @@ impl WebSocketArgs {
             after: self.publish_after,
             wait: self.subscribers_wait,
         };
-        let (compress, ping_every) = (self.ws_compress, self.ping_every);
+        let (compress, no_utf8_check) = (self.ws_compress, self.no_utf8_check);
         let draft = WebSocketDraft {
             binary,
             subprotocols,
             messages,
             over_all: self.messages_over == "all",
             compress,
-            ping_every,
+            no_utf8_check,
+            ping_every: self.ping_every,
             broadcast,
         };
         prepare(plan, draft).map_err(Error::Argument)

@@ -7,7 +7,7 @@ use prony_core::summary::Summary;
 use prony_report::{Format, Style, render};
 use prony_run::merge;
 
-use super::sample;
+use super::{sample, streams};
 
 fn check(name: &str, format: Format, summary: &Summary) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
@@ -29,6 +29,7 @@ fn text() {
     check("closed.txt", Format::Text, &sample::closed());
     check("everything.txt", Format::Text, &sample::everything());
     check("sessions.txt", Format::Text, &sample::sessions());
+    check("model.txt", Format::Text, &streams::model());
 }
 
 /// Each host's own meter is in the table of hosts, in all formats that have one.
@@ -70,6 +71,7 @@ fn csv() {
 #[test]
 fn html() {
     check("open.html", Format::Html, &sample::open());
+    check("model.html", Format::Html, &streams::model());
 }
 
 #[test]

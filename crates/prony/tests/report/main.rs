@@ -9,3 +9,4 @@ mod pictures;
 mod readers;
 mod sample;
 mod schema;
+mod streams;

@@ -6,18 +6,29 @@ use serde_json::Value;
 
 use super::sample;
 
-fn rendered(format: Format, summary: &Summary) -> String {
+pub(crate) fn rendered(format: Format, summary: &Summary) -> String {
     String::from_utf8(render(format, summary, &Style::default())).expect("it is text")
 }
 
 /// The texts between each pair of delimiters.
-fn all_between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
+pub(crate) fn all_between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
     text.split(open).skip(1).filter_map(|rest| rest.split(close).next()).collect()
 }
 
 /// The values of the elements `data` in a part of a page.
 fn values(html: &str) -> Vec<f64> {
     all_between(html, "<data value=\"", "\"").iter().map(|v| v.parse().expect(v)).collect()
+}
+
+/// A row of the table of times has the figures of the JSON report, column by column.
+pub(crate) fn assert_row(row: &str, figures: &Value, name: &str) {
+    let columns = [
+        "count", "mean_ns", "stdev_ns", "min_ns", "p50_ns", "p75_ns", "p90_ns", "p95_ns", "p99_ns",
+        "p999_ns", "p9999_ns", "max_ns",
+    ];
+    let expected: Vec<f64> = columns.iter().filter_map(|c| figures[*c].as_f64()).collect();
+    assert_eq!(values(row), expected, "{name}");
+    assert_eq!(row.matches("<td>-</td>").count(), columns.len() - expected.len(), "{name}");
 }
 
 #[test]
@@ -28,10 +39,6 @@ fn the_page_has_the_figures_of_the_json_report() {
             serde_json::from_str(&rendered(Format::Json, &summary)).expect("it is JSON");
         let table = all_between(&html, "aria-label=\"all kinds of times\"", "</table>")[0];
         let rows = all_between(table, "<th scope=\"row\">", "</tr>");
-        let columns = [
-            "count", "mean_ns", "stdev_ns", "min_ns", "p50_ns", "p75_ns", "p90_ns", "p95_ns",
-            "p99_ns", "p999_ns", "p9999_ns", "max_ns",
-        ];
         let times = json["measurement"]["times"].as_object().expect("an object");
         let mut compared = 0;
         for (kind, figures) in times {
@@ -43,9 +50,7 @@ fn the_page_has_the_figures_of_the_json_report() {
             let row = rows.iter().find(|row| row.starts_with(&format!("{name}<")));
             assert_eq!(row.is_some(), figures["count"] != 0, "{name}");
             let Some(row) = row else { continue };
-            let expected: Vec<f64> = columns.iter().filter_map(|c| figures[*c].as_f64()).collect();
-            assert_eq!(values(row), expected, "{name}");
-            assert_eq!(row.matches("<td>-</td>").count(), columns.len() - expected.len());
+            assert_row(row, figures, name);
             compared += 1;
         }
         assert!(compared >= 4, "{compared}");

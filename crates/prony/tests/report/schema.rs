@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    self, Alternative, AtLimit, BroadcastPlan, Clients, Control, Follow, Gate, Group, GrpcCall,
-    Http2Spec, HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace,
-    Placement, ProxySpec, RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan,
-    Switch, Think, TokenDialect, TokenPlan, WebSocketPlan,
+    self, Alternative, AtLimit, Clients, Control, Follow, Gate, Group, GrpcCall, Http2Spec,
+    HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace, Placement,
+    ProxySpec, RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan, Switch, Think,
+    TokenDialect, TokenPlan,
 };
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::Series;
 use prony_core::record::{
-    Broadcast, GroupTally, NameTally, Pings, ProxyTally, Reconnects, RedirectTally, StepTally,
-    StreamBodies, StreamMessages, StreamTime, Times, TokenTally,
+    GroupTally, NameTally, ProxyTally, Reconnects, RedirectTally, StepTally, StreamBodies,
+    StreamMessages,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
@@ -32,6 +32,7 @@ use prony_report::{Format, Style, render};
 use serde_json::Value;
 
 use super::sample;
+use super::streams::{record_over_time, tokens, websocket};
 
 fn read(path: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
@@ -229,68 +230,6 @@ fn counts() -> StreamCounts {
         without_status: [("503".to_owned(), 1)].into(),
         grpc_messages: [("NOT_FOUND".to_owned(), "why".to_owned())].into(),
         ..StreamCounts::default()
-    }
-}
-
-/// A broadcast over WebSocket, with pings.
-fn websocket(run: &mut Summary) {
-    let (after, wait) = (Span::ZERO, Span(9));
-    let broadcast = BroadcastPlan { publishers: 3, after, wait, process: 0 };
-    run.plan.websocket = Some(Box::new(WebSocketPlan {
-        binary: true,
-        subprotocols: vec!["chat".into()],
-        compress: true,
-        ping_every: Some(Span(5)),
-        broadcast: Some(Box::new(broadcast)),
-    }));
-    let mut pings = Pings { sent: 3, answered: 1, ..Pings::default() };
-    pings.time.record(Span(1_000));
-    run.main.pings = Some(Box::new(pings));
-    let mut broadcast = Broadcast { expected: 7, delivered: 5, ..Broadcast::default() };
-    broadcast.delivery.record(Span(1_000));
-    broadcast.spread.record(Span(1_000));
-    run.main.broadcast = Some(Box::new(broadcast));
-}
-
-/// Times of messages, and a series for each kind of them.
-fn record_over_time(run: &mut Summary) {
-    record_messages(&mut run.main.times);
-    let series = serde_json::to_value(&run.main.series).expect("JSON");
-    let all = StreamTime::ALL.map(|time| (time.name().to_owned(), series.clone()));
-    let all = serde_json::from_value(Value::Object(all.into_iter().collect())).expect("series");
-    run.main.stream_series = Some(Box::new(all));
-}
-
-/// Replies of a language model.
-fn tokens() -> TokenTally {
-    let mut tally = TokenTally {
-        chunks: 9,
-        replies: 3,
-        counted: 3,
-        counted_chunks: 9,
-        output_tokens: 18,
-        good: 2,
-        chunks_by_second: [(0, 9)].into(),
-        good_by_second: [(0, 2)].into(),
-        ..TokenTally::default()
-    };
-    for hist in [&mut tally.ttft, &mut tally.ttft_service, &mut tally.itl, &mut tally.chunk_gap] {
-        hist.record(Span(1_000));
-    }
-    tally
-}
-
-fn record_messages(times: &mut Times) {
-    for hist in [
-        &mut times.message,
-        &mut times.message_service,
-        &mut times.message_lag,
-        &mut times.first_message,
-        &mut times.first_content,
-        &mut times.message_gap,
-        &mut times.reconnect,
-    ] {
-        hist.record(Span(1_000));
     }
 }
 

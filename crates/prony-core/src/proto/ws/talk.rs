@@ -31,6 +31,8 @@ pub(super) struct Talk {
     /// How messages are stamped, if they are.
     stamping: Option<Box<Stamping>>,
     ping_every: Option<Span>,
+    /// Whether texts of the server need not be UTF-8.
+    any_text: bool,
     /// How messages are compressed, if they are.
     deflating: Option<Box<Deflating>>,
 }
@@ -48,6 +50,7 @@ impl Talk {
             numbers: Numbering::new(plan),
             stamping: Stamping::new(plan).map(Box::new),
             ping_every: spec.ping_every,
+            any_text: spec.no_utf8_check,
             deflating: spec.compress.then(|| Box::new(Deflating::new(plan))),
         }
     }
@@ -57,7 +60,12 @@ impl Talk {
         let number = self.numbers.take();
         let own = call.filled.and_then(Filled::body).map(<[u8]>::to_vec);
         let part = self.stamping.as_deref().map(|stamping| Box::new(stamping.part(number)));
-        Socket { step: Step::Handshake, own, part, ..Socket::new(id, call.index, number) }
+        let socket = Socket::new(id, call.index, number);
+        let mut socket = Socket { step: Step::Handshake, own, part, ..socket };
+        if self.any_text {
+            socket.reader.accept_any_text();
+        }
+        socket
     }
 
     /// The key of the handshake with this number.

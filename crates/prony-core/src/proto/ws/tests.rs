@@ -285,6 +285,71 @@ fn a_conversation_is_the_same_in_every_split() {
     assert_eq!(frames, ["text hello", "text hello", "pong are you there", "close 1000"]);
 }
 
+/// A run with the same seed sends the same bytes; with another seed, the same messages with other
+/// masks.
+#[test]
+fn keys_and_masks_follow_from_the_seed() {
+    let run = |seed| {
+        let plan = Plan { seed, ..plan(Some(MessageReply::Order), false) };
+        let mut client = Client::new(&plan);
+        client.ws.send_messages(&mut client.conn, ID, 2, true);
+        let opening = client.accept("");
+        client.receive(&opening, &[]);
+        (client.key, client.sent_frames(), client.sent)
+    };
+    let (key, frames, bytes) = run(1);
+    assert_eq!(frames, ["text hello", "text hello"]);
+    // A head of two bytes, the mask, five bytes of text.
+    assert_eq!(bytes.len(), 2 * (2 + 4 + 5));
+    let masks = |bytes: &[u8]| [bytes[2..6].to_vec(), bytes[13..17].to_vec()];
+    assert_eq!(run(1), (key, frames.clone(), bytes.clone()));
+    let (other_key, other_frames, other_bytes) = run(2);
+    assert_eq!(other_frames, frames);
+    assert_ne!(other_key, key);
+    let mut all = [masks(&bytes), masks(&other_bytes)].concat();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 4, "{all:?}");
+}
+
+/// A server that pings without end: the client answers the latest ping of what it reads at once,
+/// and keeps no other.
+#[test]
+fn a_flood_of_pings_has_one_pong() {
+    let pings: Vec<u8> =
+        (0..1_000).flat_map(|k| frame(Opcode::Ping, format!("ping {k}").as_bytes())).collect();
+    let mut client = Client::new(&plan(Some(MessageReply::Order), false));
+    let opening = client.accept("");
+    client.receive(&opening, &[]);
+    client.receive(&pings, &[]);
+    assert_eq!(client.sent_frames(), ["pong ping 999"]);
+    // A frame needs a head, a mask and its content.
+    assert_eq!(client.sent.len(), 2 + 4 + "ping 999".len());
+    // Each ping that comes alone has its pong.
+    let mut client = Client::new(&plan(Some(MessageReply::Order), false));
+    client.receive(&opening, &[]);
+    client.receive(&pings[..(2 + "ping 0".len()) * 3], &[8, 16]);
+    assert_eq!(client.sent_frames(), ["pong ping 0", "pong ping 1", "pong ping 2"]);
+}
+
+/// Texts of any bytes are messages, if the user wants that. A reason of a close is checked.
+#[test]
+fn texts_are_not_checked_if_the_user_does_not_want_it() {
+    let mut plan = plan(Some(MessageReply::Order), false);
+    let spec = plan.websocket.as_deref().cloned().expect("a plan of WebSocket");
+    plan.websocket = Some(Box::new(WebSocketPlan { no_utf8_check: true, ..spec }));
+    for step in [1, 1_000] {
+        let mut client = Client::new(&plan);
+        let bad = [frame(Opcode::Text, b"\xff\xfe"), frame(Opcode::Text, b"cut \xC3")].concat();
+        let all = [client.accept(""), bad, frame(Opcode::Close, b"\x03\xe8\xff")].concat();
+        let cuts: Vec<usize> = (1..all.len()).step_by(step).collect();
+        client.receive(&all, &cuts);
+        let expected = [Seen::Message, Seen::Message, Seen::Fault(Fault::BadText)];
+        assert_eq!(client.log.seen, expected);
+        assert_eq!(client.sent_frames(), ["close 1007"]);
+    }
+}
+
 #[test]
 fn other_replies_are_those_of_http() {
     for (reply, expected) in [

@@ -415,7 +415,7 @@ fn streams() {
             p:2:1: a stream that is opened again never ends by itself: give a number of events, a time or the text of its last event
             p:1:1: URLs are all of WebSocket, or none; use ws:// for all
             p:2:1: the table has options of a schedule of messages, but no rate: `messages`
-            p:4:1: [websocket] has no key `hurz`; it may have binary, compress, messages, messages-arrivals, messages-count, messages-over, messages-reply, messages-time, ping-every, publish-after, publishers, subprotocols, subscribers-wait
+            p:4:1: [websocket] has no key `hurz`; it may have binary, compress, messages, messages-arrivals, messages-count, messages-over, messages-reply, messages-time, no-utf8-check, ping-every, publish-after, publishers, subprotocols, subscribers-wait
             p:2:9: `proxy` is a string, expected a table: [proxy]
             p:2:1: [proxy] needs an address: address = "http://HOST:PORT"
             p:3:11: `address` 'socks5://p': prony knows HTTP proxies (http://), not socks5://
