@@ -69,6 +69,10 @@ pub(super) struct Incoming {
     pub(super) echo: Option<Vec<u8>>,
 }
 
+/// How many answers of one connection of WebSocket may wait before a pong replaces the one before
+/// it.
+pub(super) const ANSWERS_WAITING: usize = 1_000;
+
 #[derive(Debug)]
 struct Pending {
     is_ready: bool,
@@ -222,6 +226,14 @@ impl Conn {
         self.first + self.queue.len() as u64 - 1
     }
 
+    /// If [`ANSWERS_WAITING`] answers wait, because the client does not read, and the last of them
+    /// is a pong: put this one in its place. Return whether it was.
+    pub(super) fn replaces_pong(&mut self, pong: &[u8]) -> bool {
+        let is_full = self.queue.len() >= ANSWERS_WAITING;
+        let last = self.queue.back_mut().filter(|_| is_full);
+        last.is_some_and(|last| last.answer.replaces_pong(pong))
+    }
+
     /// Mark the answer with this number as ready; with HTTP/2, that of this stream.
     pub(super) fn ready(&mut self, entry: u64) {
         if let Some(session) = &mut self.h2 {
@@ -253,6 +265,17 @@ impl Conn {
         }
         self.first += 1;
         self.queue.pop_front().map(|next| next.answer)
+    }
+}
+
+impl Answer {
+    /// If this is a pong, put that one in its place. A client that sends pings awaits the answer to
+    /// the latest one.
+    pub(super) fn replaces_pong(&mut self, pong: &[u8]) -> bool {
+        let Self::Bytes(frame, Counted::Nothing) = self else { return false };
+        frame.clear();
+        frame.extend_from_slice(pong);
+        true
     }
 }
 

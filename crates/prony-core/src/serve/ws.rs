@@ -333,7 +333,11 @@ impl Serve {
                     self.ready(ticket, now);
                 }
             }
-            Owed::Pong(pong) => self.pass(id, Answer::Bytes(pong, Counted::Nothing), now),
+            Owed::Pong(pong) => {
+                if !self.conns[id.slot as usize].replaces_pong(&pong) {
+                    self.pass(id, Answer::Bytes(pong, Counted::Nothing), now);
+                }
+            }
             Owed::Close(frame) => self.end_socket(id, frame, now),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::super::broadcast::Held;
-use super::super::conn::{Answer, Counted, Out};
+use super::super::conn::{ANSWERS_WAITING, Answer, Counted, Out};
 use super::super::station::Ticket;
 use super::super::ws::{Owed, Socket, close_frame};
 use super::super::{Draw, Serve, rng};
@@ -139,6 +139,13 @@ impl StreamSocket {
         self.first.wrapping_add(self.entries.len() as u32 - 1)
     }
 
+    /// As that of a connection without HTTP/2.
+    fn replaces_pong(&mut self, pong: &[u8]) -> bool {
+        let is_full = self.entries.len() >= ANSWERS_WAITING;
+        let last = self.entries.back_mut().filter(|_| is_full);
+        last.is_some_and(|last| last.1.replaces_pong(pong))
+    }
+
     /// The service of an entry is done.
     pub(super) fn ready(&mut self, entry: u64) {
         let place = ((entry >> 32) as u32).wrapping_sub(self.first);
@@ -239,6 +246,7 @@ impl Serve {
                     let answer = self.answer_to_message(from, k, opcode, message);
                     (answer, Some(self.service_time(number, k, now)))
                 }
+                Owed::Pong(pong) if line.replaces_pong(&pong) => (None, None),
                 Owed::Pong(pong) => (Some(Answer::Bytes(pong, Counted::Nothing)), None),
                 Owed::Close(frame) => {
                     line.end(Some(frame));

@@ -22,6 +22,10 @@ impl Frames {
     }
 }
 
+/// A handshake over HTTP/1.1.
+const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
 fn masked(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mask = Some(0x1234_5678);
@@ -137,6 +141,43 @@ fn clients_may_leave_and_may_be_wrong() {
     assert!(rig.links[0].closed.is_none(), "the connection stays open");
 }
 
+/// A client that pings without end, and reads nothing: over either version of HTTP, the server
+/// keeps the answers to the first pings, and to the latest one.
+#[test]
+fn clients_that_ping_and_do_not_read_are_answered_to_a_bound() {
+    let mut frames = Frames::with_settings(&[(4, 0)]);
+    // The stream's window is that of the server's settings only when they are acknowledged.
+    frames.frame(kind::SETTINGS, flag::ACK, 0, b"").connect(1, &[]);
+    let mut rig = rig(echo(Latency::None), &mut frames);
+    let other = rig.connect();
+    rig.send(other, UPGRADE);
+    let head = rig.bytes(other).len();
+    rig.links[other].window = 0;
+    const PINGS: usize = 200_000;
+    for k in 0..PINGS {
+        let text = k.to_string();
+        rig.send(other, masked(Opcode::Ping, text.as_bytes()));
+        frames.says(1, Opcode::Ping, text.as_bytes(), false);
+        rig.send(0, frames.take());
+    }
+    frames.window(1, 1 << 24).window(0, 1 << 24);
+    rig.send(0, frames.take());
+    rig.open_window(other, usize::MAX);
+    assert_eq!((rig.reply(0, 1).reset, rig.links[other].closed), (None, None));
+    for (version, heard) in
+        [("2", heard(&rig.reply(0, 1).body)), ("1.1", heard(&rig.bytes(other)[head..]))]
+    {
+        let pongs: Vec<&str> = heard.split(", ").collect();
+        let n = pongs.len();
+        assert!((1_000..20_000).contains(&n), "HTTP/{version}: {n} pongs");
+        assert_eq!(pongs[..3], ["pong 0", "pong 1", "pong 2"]);
+        assert_eq!(*pongs.last().expect("pongs"), format!("pong {}", PINGS - 1));
+    }
+    // Both go on.
+    rig.send(other, masked(Opcode::Text, b"hi"));
+    assert!(heard(&rig.bytes(other)[head..]).ends_with(", hi"));
+}
+
 /// A message that is longer than the windows of both sides.
 #[test]
 fn messages_wait_for_windows() {
@@ -169,11 +210,7 @@ fn broadcasts_reach_both_versions_of_http() {
     frames.connect(1, &[]).connect(3, &[]);
     let mut rig = rig(ServerBehavior { ws, ..ServerBehavior::default() }, &mut frames);
     let other = rig.connect();
-    rig.send(
-        other,
-        "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-    );
+    rig.send(other, UPGRADE);
     let head = rig.bytes(other).len();
     frames.says(1, Opcode::Text, b"to all", false);
     rig.send(0, frames.take());
