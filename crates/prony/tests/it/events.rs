@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::http2_peers::find;
-use crate::rig::{Other, Report, Serve, alone, measure, prony};
+use crate::rig::{Other, Report, Serve, alone, measure, prony, served};
 
 fn tally(report: &Report) -> &Value {
     &report.0["measurement"]["tally"]["stream_messages"]
@@ -41,6 +41,45 @@ fn measures_the_events_of_the_target_server() {
         }
         let gap = mean_ms(&report, "message_gap");
         assert!((4.9..10.0).contains(&gap), "{gap}");
+    }
+}
+
+/// The CPU time of all threads of the load, in seconds.
+fn cpu(report: &Report) -> f64 {
+    let workers = report.0["workers"].as_array().expect("threads");
+    let time = |worker: &Value, name: &str| worker[name].as_f64().expect("a time");
+    workers.iter().map(|w| time(w, "cpu_user") + time(w, "cpu_system")).sum::<f64>() / 1e9
+}
+
+/// 100,000 events per second for one thread: 1,000 streams with an event each 10 ms over either
+/// version, then a server that writes as fast as it can. Every event that was served is received,
+/// and a second of CPU time is enough for 100,000 of them. The rates are printed.
+#[test]
+fn receives_100_000_events_per_second_on_one_core_without_loss() {
+    const RATE: f64 = 100_000.0;
+    let _alone = alone();
+    let paced = "gap=fixed:10ms,count=400";
+    for (what, behavior, load, version) in [
+        ("paced, HTTP/1.1", paced, ["-c", "1000", "-n", "1000"], &[][..]),
+        ("paced, HTTP/2", paced, ["-c", "10", "-n", "1000"], &["--h2c", "--streams", "100"]),
+        ("at once", "gap=none,count=20000", ["-c", "10", "-n", "50"], &[]),
+    ] {
+        let server = Serve::start(&["--sse", behavior]);
+        let url = server.url("/");
+        let stream = ["-t", "1", "--stream", "sse", "--timeout", "80s", &url];
+        let report = measure(&[&load[..], version, &stream].concat());
+        report.check_sums();
+        let streams = load[3].parse::<u64>().expect("a number");
+        assert_eq!((report.count("replies"), report.count("failed")), (streams, 0), "{what}");
+        let received = count(tally(&report), "received");
+        let counters = server.stop();
+        assert_eq!(served(&counters, "events"), received, "{what}");
+        assert!(received >= 400_000, "{what}: {received}");
+        let each = received as f64 / streams as f64;
+        let per_second = report.0["rps"].as_f64().expect("a rate") * each;
+        let per_cpu = received as f64 / cpu(&report);
+        println!("{what}: {per_second:.0} events per second, {per_cpu:.0} per second of CPU time");
+        assert!(per_cpu >= RATE, "{what}: {per_cpu:.0} events per second of CPU time");
     }
 }
 
