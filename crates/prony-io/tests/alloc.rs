@@ -23,7 +23,7 @@ use prony_core::layer::TlsContext;
 use prony_core::machine::{Action, Machine};
 use prony_core::plan::{
     Burst, CallSpec, Calls, Dialect, Exchange, Expect, Framing, Load, Message, Plan, SessionKind,
-    Sessions, Stop, Think, TlsSpec, TlsVersion,
+    Sessions, Stop, StreamPlan, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
@@ -358,12 +358,25 @@ fn an_open_stream_needs_at_most_4_kib() {
         let speed = many.events_per_second;
         println!("{kind}: {each} bytes for each open stream, {speed:.0} events per second");
         assert!(each <= 4_096, "{kind}: {each} bytes");
+        over_http2(kind, &stream);
         let busy = events::open(stream, 10, 20_000);
         println!("{kind}: {:.0} events per second on 10 streams", busy.events_per_second);
         // The bytes of a virtual second may need a few blocks of a series.
         for needs in [few, many, busy] {
             assert!(needs.allocations <= 96 * 20, "{kind}: {} allocations", needs.allocations);
         }
+    }
+}
+
+/// The same over HTTP/2, with 100 streams on each connection, of which each needs its share.
+fn over_http2(kind: &str, stream: &StreamPlan) {
+    let [few, many] = [10, 110].map(|n| events::open_http2(stream.clone(), n, 100, 20));
+    let each = (many.bytes - few.bytes) / 10_000;
+    let speed = many.events_per_second;
+    println!("{kind}, HTTP/2: {each} bytes for each open stream, {speed:.0} events per second");
+    assert!(each <= 4_096, "{kind}, HTTP/2: {each} bytes");
+    for needs in [few, many] {
+        assert!(needs.allocations <= 96 * 20, "{kind}, HTTP/2: {} allocations", needs.allocations);
     }
 }
 
