@@ -276,7 +276,8 @@ async def logged(self, data):
         print(self.request.id, self.request.ctx.start, time.monotonic_ns(), file=log)
 
 ResponseStream.write = logged
-config = MockServerConfig(host='127.0.0.1', port=@PORT@, ttft_ms=150, itl_ms=20, output_tokens=30)
+config = MockServerConfig(host='127.0.0.1', port=@PORT@, output_tokens=30, ttft_ms=150,
+                          ttft_ms_std=30, itl_ms=20, itl_ms_std=4)
 mock = server.MockServer(config)
 
 @mock.app.on_request
@@ -286,50 +287,116 @@ async def start(request):
 mock.run()
 ";
 
-/// The means of TTFT and ITL in milliseconds, and the number of chunks, of the last `requests` in
-/// such a log.
-fn written(log: &str, requests: usize) -> (f64, f64, usize) {
-    let mut replies: Vec<(&str, u64, Vec<u64>)> = Vec::new();
+/// What that server has done for one request, in milliseconds of its clock.
+struct Written {
+    /// When the request arrived.
+    start: f64,
+    /// When it had written each chunk with a token.
+    chunks: Vec<f64>,
+}
+
+impl Written {
+    fn ttft(&self) -> f64 {
+        self.chunks[0] - self.start
+    }
+
+    fn latency(&self) -> f64 {
+        self.chunks[self.chunks.len() - 1] - self.start
+    }
+
+    fn itl(&self) -> f64 {
+        (self.latency() - self.ttft()) / (self.chunks.len() - 1) as f64
+    }
+}
+
+/// The last `requests` in such a log.
+fn written(log: &str, requests: usize) -> Vec<Written> {
+    let mut replies: Vec<(&str, Written)> = Vec::new();
     for line in log.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let (id, number) = (words[0], |i: usize| words[i].parse::<u64>().expect("a time"));
+        let (id, ms) = (words[0], |i: usize| words[i].parse::<f64>().expect("a time") / 1e6);
         match replies.iter_mut().find(|(known, ..)| *known == id) {
-            Some((_, _, chunks)) => chunks.push(number(2)),
-            None => replies.push((id, number(1), vec![number(2)])),
+            Some((_, reply)) => reply.chunks.push(ms(2)),
+            None => replies.push((id, Written { start: ms(1), chunks: vec![ms(2)] })),
         }
     }
-    let replies = &replies[replies.len() - requests..];
-    let mean = |of: &dyn Fn(u64, &[u64]) -> f64| {
-        replies.iter().map(|(_, start, chunks)| of(*start, chunks)).sum::<f64>()
-            / (requests as f64 * 1e6)
-    };
-    let ttft = mean(&|start, chunks| (chunks[0] - start) as f64);
-    let itl = mean(&|_, chunks| {
-        (chunks[chunks.len() - 1] - chunks[0]) as f64 / (chunks.len() - 1) as f64
-    });
-    (ttft, itl, replies.iter().map(|(_, _, chunks)| chunks.len()).sum())
+    replies.drain(..replies.len() - requests);
+    replies.into_iter().map(|(_, reply)| reply).collect()
+}
+
+/// Whether a figure is within 1 ms or 1 % of the truth.
+fn is_near(measured: f64, truth: f64) -> bool {
+    (measured - truth).abs() < f64::max(1.0, truth / 100.0)
+}
+
+/// Mean, median and 90th percentile of these times are those of the report, within 1 ms or 1 %.
+fn assert_times(report: &Report, name: &str, mut truth: Vec<f64>) {
+    truth.sort_by(f64::total_cmp);
+    let n = truth.len();
+    let quantile = |q: f64| truth[(q * n as f64).ceil() as usize - 1];
+    let mean = truth.iter().sum::<f64>() / n as f64;
+    for (figure, truth) in [("mean", mean), ("p50", quantile(0.5)), ("p90", quantile(0.9))] {
+        let measured = report.ms(name, figure);
+        println!("{name} {figure}: {measured:.2} ms, and {truth:.2} ms by the log of the server");
+        assert!(is_near(measured, truth), "{name} {figure}: {measured} and not {truth}");
+    }
 }
 
 /// Each figure is within 1 ms or 1 % of what that server has done, and tokens are those of its own
-/// count.
+/// count. Its times have a distribution; a reply lasts from its request to its last chunk.
 #[test]
 fn figures_are_those_of_the_model_of_guidellm() {
+    const LENGTH: f64 = 12.0;
+    const RATE: usize = 9;
+    const REQUESTS: usize = RATE * LENGTH as usize;
     let Some(python) = python() else { return };
     let _alone = alone();
     let server = Other::start(&python, &["-W", "ignore"], MODEL);
     let url = server.url("/v1");
-    let load = ["llm", "--model", "m", "-r", "4", "-n", "40", "--output-tokens", "30", &url];
+    let load = ["llm", "--model", "m", "-r", "9", "-d", "12s", "--output-tokens", "30"];
+    let slo = ["--slo", "ttft < 160ms, itl < 20.5ms", &url];
     once_of_three(|| {
-        let report = measure(&load);
-        assert_eq!((report.status(200), report.count("failed")), (40, 0));
+        let report = measure(&[&load[..], &slo].concat());
+        assert_eq!((report.status(200), report.count("failed")), (REQUESTS as u64, 0));
+        let tokens = 30 * REQUESTS as u64;
         let counts = ["replies", "output_tokens", "chunks"].map(|name| count(&report, name));
-        assert_eq!(counts, [40, 40 * 30, 40 * 30]);
+        assert_eq!(counts, [REQUESTS as u64, tokens, tokens]);
         let log = std::fs::read_to_string(server.file("written")).expect("a log");
-        let (ttft, itl, chunks) = written(&log, 40);
-        assert_eq!(chunks, 40 * 30);
-        for (name, truth) in [("ttft_service", ttft), ("itl", itl), ("chunk_gap", itl)] {
-            let (mean, near) = (report.ms(name, "mean"), f64::max(1.0, truth / 100.0));
-            assert!((mean - truth).abs() < near, "{name}: {mean} and not {truth}");
+        let all = written(&log, REQUESTS);
+        let of = |figure: &dyn Fn(&Written) -> f64| all.iter().map(figure).collect::<Vec<_>>();
+        assert_times(&report, "ttft_service", of(&Written::ttft));
+        assert_times(&report, "itl", of(&Written::itl));
+        assert_times(&report, "service", of(&Written::latency));
+        let gaps = |reply: &Written| {
+            reply.chunks.windows(2).map(|two| two[1] - two[0]).collect::<Vec<_>>()
+        };
+        assert_times(&report, "chunk_gap", all.iter().flat_map(gaps).collect());
+        // From the intended start, a request is late by what the client has needed to send it.
+        assert!(report.ms("ttft", "mean") >= report.ms("ttft_service", "mean"));
+        let figure =
+            |name: &str| report.0["measurement"]["tokens"][name].as_f64().expect("a figure");
+        // The window of the load starts with its first request.
+        let start = all.iter().map(|reply| reply.start).fold(f64::MAX, f64::min);
+        let end = start + LENGTH * 1e3;
+        let inside = all.iter().flat_map(|reply| &reply.chunks).filter(|at| **at < end).count();
+        let rates = [
+            ("token_rate", inside as f64 / LENGTH),
+            ("token_rate_of_one", 1e3 / (of(&Written::itl).iter().sum::<f64>() / all.len() as f64)),
+        ];
+        for (name, truth) in rates {
+            let measured = figure(name);
+            println!("{name}: {measured:.2}, and {truth:.2} by the log of the server");
+            assert!((measured / truth - 1.0).abs() < 0.01, "{name}: {measured} and not {truth}");
         }
+        // A reply that is within 1 ms of its limit of TTFT, or 1 % of that of ITL, may be on its
+        // other side.
+        let good = |more: f64| {
+            let keeps =
+                |r: &&Written| r.ttft() < 160.0 + more && r.itl() < 20.5 * (1.0 + more / 100.0);
+            all.iter().filter(keeps).count() as u64
+        };
+        let found = count(&report, "good");
+        println!("good: {found}, and {} by the log of the server", good(0.0));
+        assert!((good(-1.0)..=good(1.0)).contains(&found), "{found} of {}", good(0.0));
     });
 }
