@@ -153,6 +153,9 @@ fn refusal(call: &[String]) -> Option<String> {
     if prony_compat::is_known(command) || ["--help", "-h", "--version"].contains(&command) {
         return None;
     }
+    if !cfg!(feature = "grpc") && call.iter().any(|word| word.starts_with("grpc://")) {
+        return None;
+    }
     let by_unknown = NO_EXPLAIN.contains(&command);
     let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
     prony.current_dir(ROOT).args(call).env("XDG_STATE_HOME", "/nowhere");
@@ -295,6 +298,48 @@ fn runs_the_walk_through_for_language_models() {
         };
         assert!(is_right, "{place}\n{words:?}\n{said}{}", String::from_utf8_lossy(&out.stderr));
     });
+}
+
+/// The commands and the plan on the page on gRPC have a schema here, so that their messages and
+/// methods are checked, too; what can be simulated runs.
+#[cfg(feature = "grpc")]
+#[test]
+fn runs_the_commands_of_the_page_on_grpc() {
+    const SCHEMA: &str = "syntax = \"proto3\";\npackage shop;\n\
+        message Item { string name = 1; int32 count = 2; }\n\
+        message Answer { string name = 1; }\n\
+        service Shop {\n\
+            rpc Buy(Item) returns (Answer);\n\
+            rpc Chat(stream Answer) returns (stream Answer);\n\
+        }\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("shop.proto"), SCHEMA).expect("a file");
+    let run = |words: &[&str], place: &str| {
+        let mut prony = Command::new(env!("CARGO_BIN_EXE_prony"));
+        let out = prony.current_dir(folder.path()).args(words).output().expect("prony starts");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{place}\n{words:?}\n{said}");
+        String::from_utf8(out.stdout).expect("text")
+    };
+    let page = Path::new(ROOT).join("docs/grpc.md");
+    let mut seen = Vec::new();
+    for (place, call) in calls_of(&page) {
+        let mut words: Vec<&str> = call.iter().map(String::as_str).collect();
+        let runs = words.contains(&"--simulate");
+        words.push(if runs { "--accept-invalid" } else { "--explain" });
+        let said = run(&words, &place);
+        // What is sent is encoded, so the schema was read.
+        assert!(said.contains(if runs { "OK" } else { "encoded = true" }), "{place}\n{said}");
+        seen.push(runs);
+    }
+    assert_eq!(seen, [false, false, true]);
+    let text = fs::read_to_string(&page).expect("a page");
+    let plans: Vec<&str> = text.split("```toml\n").skip(1).collect();
+    assert_eq!(plans.len(), 1);
+    let plan = plans[0].split("```").next().expect("the end of a block");
+    fs::write(folder.path().join("plan.toml"), plan).expect("a file");
+    let said = run(&["check", "plan.toml"], "the plan");
+    assert!(said.contains("1 session") && said.contains("1 server"), "{said}");
 }
 
 #[test]
