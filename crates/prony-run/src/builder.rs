@@ -131,8 +131,10 @@ impl Draft {
         if let Some(name) = &self.server_name {
             targets.rename(name);
         }
+        let http = self.http.unwrap_or(HttpVersion::Http11);
+        targets.expect_of_sockets(http);
         // Over HTTP/2, sockets are streams next to requests.
-        if !self.http.is_some_and(HttpVersion::is_http2) {
+        if !http.is_http2() {
             targets.separate_sockets();
         }
         let follow = targets.follow(self.redirects.unwrap_or(Redirects::Off));
@@ -141,7 +143,6 @@ impl Draft {
         let given = Stop { requests: targets.most(self.stop.requests), ..self.stop };
         let stop = stop_rules(given, &load, self.duration.unwrap_or(DURATION));
         let plan = Plan::new(targets.endpoints, targets.calls, load, stop);
-        let http = self.http.unwrap_or(plan.http);
         let is_open = matches!(plan.load, Load::Open { .. });
         let in_flight = if http.is_http2() && is_open { STREAMS_OPEN } else { plan.pipeline };
         let plan = Plan {
@@ -265,6 +266,17 @@ impl Targets {
             // One that does not exist is refused later.
             let index = indices.get(server.endpoint as usize);
             server.endpoint = index.copied().unwrap_or(server.endpoint);
+        }
+    }
+
+    /// Gives the steps on WebSockets that name no statuses the usual ones of this version.
+    fn expect_of_sockets(&mut self, http: HttpVersion) {
+        for call in &mut self.calls {
+            if let (Some(step), Some(expect)) = (&call.socket, &mut call.expect)
+                && expect.statuses.is_empty()
+            {
+                expect.statuses = step.usual_expect(http).statuses;
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::control::{Step, steps};
-use super::{Burst, CallSpec, HttpVersion, Plan, WebSocketPlan};
+use super::{Burst, CallSpec, Expect, HttpVersion, Plan, WebSocketPlan};
 use crate::units::Span;
 use crate::vars::{Awaited, Place};
 use crate::websocket::{CONTROL_MAX, CloseCode};
@@ -54,14 +54,16 @@ impl SocketStep {
     /// The longest reason of a close, in bytes.
     pub const REASON_MAX: usize = CONTROL_MAX - 2;
 
-    /// The status of a reply that counts as success by default: that of the handshake, the code of
-    /// a close, or that of a message.
-    pub fn usual_status(&self) -> u16 {
-        match self {
-            Self::Open { .. } => 101,
-            Self::Send { .. } | Self::Wait(_) => Self::MESSAGE,
-            Self::Close { code } => *code,
-        }
+    /// What counts as success by default: the statuses of an accepted handshake (over HTTP/2: of
+    /// extended CONNECT), the code of a close, or the status of a message.
+    pub fn usual_expect(&self, http: HttpVersion) -> Expect {
+        let usual = match self {
+            Self::Open { .. } if http.is_http2() => (200, 299),
+            Self::Open { .. } => (101, 101),
+            Self::Send { .. } | Self::Wait(_) => (Self::MESSAGE, Self::MESSAGE),
+            Self::Close { code } => (*code, *code),
+        };
+        Expect { statuses: vec![usual], ..Expect::default() }
     }
 
     /// The status of a step that ends as it should, and has neither a handshake nor a close.

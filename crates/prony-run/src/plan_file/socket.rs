@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prony_core::plan::{CallSpec, Expect, SocketStep, Wait};
+use prony_core::plan::{CallSpec, SocketStep, Wait};
 use prony_core::script::{Awaited, Content};
 use prony_core::target::{Url, UrlKind};
 use toml::de::DeValue;
@@ -62,10 +62,10 @@ impl<'a> Requests<'a> {
             (None, None) => self.sent(section, send, wait, name_of_socket),
         }?;
         call.socket_name = socket?;
-        let usual = call.socket.as_ref().map_or(0, |step| step.usual_status());
         let mut expect = expected.unwrap_or_default();
         if !section.has("expect") {
-            expect.statuses = vec![(usual, usual)];
+            // Those of the HTTP version, which is known later.
+            expect.statuses = Vec::new();
         }
         call.expect = Some(Box::new(expect));
         (call.extract, call.checks, call.name) = (extract, checks.into(), name);
@@ -340,8 +340,7 @@ impl Writer<'_> {
         if let Some(name) = call.name {
             add("name", quoted(&self.plan.names[name as usize]));
         }
-        let usual = step.usual_status();
-        let usual = Expect { statuses: vec![(usual, usual)], ..Expect::default() };
+        let usual = step.usual_expect(self.plan.http);
         let expect = call.expect.as_deref().unwrap_or(&self.plan.expect);
         if *expect != usual {
             for (key, value) in expectations(expect) {

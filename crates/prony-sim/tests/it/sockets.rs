@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    Burst, CallSpec, Expect, OnFailure, Plan, SessionKind, Sessions, SocketStep, Stop, Think, Wait,
+    Burst, CallSpec, Expect, HttpVersion, OnFailure, Plan, SessionKind, Sessions, SocketStep, Stop,
+    Think, Wait,
 };
 use prony_core::record::{NameTally, Tally};
 use prony_core::schedule::Arrivals;
@@ -59,16 +60,14 @@ pub(crate) fn sends(wait: Option<Wait>) -> SocketStep {
 /// A plan with one kind of session, which makes these steps.
 pub(crate) fn unchecked(plan: Plan, steps: &[Made]) -> Plan {
     let calls = steps.iter().enumerate().map(|(i, made)| {
-        let status = made.step.as_ref().map_or(200, SocketStep::usual_status);
+        let usual = |step: &SocketStep| step.usual_expect(HttpVersion::Http11);
+        let ok = || Expect { statuses: vec![(200, 200)], ..Expect::default() };
         CallSpec {
             endpoint: u32::from(made.step.is_some()),
             body: made.data.into(),
             socket: made.step.clone().map(Box::new),
             name: Some(i as u32),
-            expect: Some(Box::new(Expect {
-                statuses: vec![(status, status)],
-                ..Expect::default()
-            })),
+            expect: Some(Box::new(made.step.as_ref().map_or_else(ok, usual))),
             ..get("/")
         }
     });

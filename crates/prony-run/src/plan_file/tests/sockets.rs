@@ -203,6 +203,18 @@ fn sockets_over_http2_share_their_endpoint() {
     assert_eq!(planned.endpoints.len(), 1);
     let written = explain(&planned, &[]);
     assert_eq!(plan(&written), planned, "{written}");
+    // A handshake is answered with 101 over HTTP/1.1, and with 200 to 299 over HTTP/2.
+    let statuses = |http: &str, more: &str| {
+        let steps = steps.replace("\"/a\"", &format!("\"/a\"{more}"));
+        let planned = plan(&session(http, &steps));
+        let written = explain(&planned, &[]);
+        assert_eq!(plan(&written), planned, "{written}");
+        assert_eq!(written.contains("expect = \"101\" }"), !more.is_empty(), "{written}");
+        planned.calls[1].expect.as_deref().expect("its own").statuses.clone()
+    };
+    assert_eq!(statuses("http = \"2-only\"\n", ""), [(200, 299)]);
+    assert_eq!(statuses("", ""), [(101, 101)]);
+    assert_eq!(statuses("http = \"2-only\"\n", ", expect = 101"), [(101, 101)]);
     let twice = steps.replace("\"b\"", "\"a\"");
     refuse(
         &[&session("http = \"2-only\"\n", &twice)],

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::{
-    Burst, CallSpec, Expect, Load, SessionKind, Sessions, SocketStep, Stop, Think, Wait,
+    Burst, CallSpec, HttpVersion, Load, SessionKind, Sessions, SocketStep, Stop, Think, Wait,
 };
 use crate::script::{Awaited, BODY_LIMIT, Content};
 use crate::target::Endpoint;
@@ -33,8 +33,7 @@ fn plan() -> Plan {
         (SocketStep::Close { code: 1000 }, "done"),
     ];
     let calls = steps.map(|(step, body)| {
-        let status = step.usual_status();
-        let expect = Expect { statuses: vec![(status, status)], ..Expect::default() };
+        let expect = step.usual_expect(HttpVersion::Http11);
         CallSpec {
             method: "GET".into(),
             path: "/".into(),

@@ -203,8 +203,7 @@ impl StepsOverH2 {
         }
         line.socket.state = State::Open;
         let current = line.socket.current.take()?;
-        // The status says the same as over HTTP/1.1.
-        sink.done(current.id, &Reply { status: 101, fault: None, keeps_open: true, ..*head });
+        sink.done(current.id, &Reply { fault: None, keeps_open: true, ..*head });
         None
     }
 
