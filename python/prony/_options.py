@@ -265,6 +265,11 @@ class SharedOptions(TypedDict, total=False):
     no_streaming: bool
     """Ask for replies in one piece instead of streams"""
 
+    tokenizer: File
+    """Count the tokens of replies without usage with this tokenizer.json, after the load
+
+    Such replies have no ITL otherwise. In builds with the feature tokenizer."""
+
     slo: str
     """Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
 

@@ -171,9 +171,11 @@ class Tokens:
     known, as without `usage` in the replies."""
 
     output: int
-    """Tokens in the replies, as the server counts them."""
+    """Tokens in the replies, as the server or the tokenizer counts them."""
     input: int
     """Tokens in their requests, as the server counts them."""
+    tokenized: int
+    """Replies whose tokens the tokenizer has counted, because the server did not say them."""
     rate: float | None
     """Tokens of all users together."""
     rate_of_one: float | None
@@ -395,6 +397,7 @@ class Result(Reported):
         return Tokens(
             output=counts["output_tokens"],
             input=counts["input_tokens"],
+            tokenized=counts.get("tokenized", 0),
             rate=figures["token_rate"],
             rate_of_one=figures["token_rate_of_one"],
             per_chunk=figures["tokens_per_chunk"],

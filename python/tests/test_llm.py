@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import prony
 import pytest
 
@@ -33,6 +36,37 @@ def test_times_and_counts_are_the_servers() -> None:
     plan = result.to_dict()["plan"]
     assert plan["timeout"] == 600_000_000_000
     assert result.to_dict()["measurement"]["streams"]["sizes"]["messages"]["count"] == 40
+
+
+WORDS = {
+    "version": "1.0",
+    "added_tokens": [],
+    "pre_tokenizer": {"type": "WhitespaceSplit"},
+    "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0}},
+}
+
+
+def test_a_tokenizer_counts_what_the_server_does_not_say(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(WORDS))
+    with prony.serve(sse="ttft=10ms,gap=5ms,count=9,tokens=2", workers=8) as server:
+        result = prony.llm(
+            server.url,
+            model="m",
+            connections=2,
+            requests=10,
+            output_tokens="99",
+            body_fields='{"stream_options": {"include_usage": false}}',
+            tokenizer=path,
+            accept_invalid=True,
+        )
+    tokens = result.tokens
+    assert tokens is not None
+    assert (tokens.output, tokens.input, tokens.tokenized, tokens.per_chunk) == (180, 0, 10, 2.0)
+    # Eight gaps of 5 ms for the 17 tokens after the first.
+    assert result.itl.mean is not None and 0.0022 <= result.itl.mean < 0.010
+    with pytest.raises(prony.UsageError, match="tokenizer"):
+        prony.llm(server.url, model="m", requests=1, tokenizer=tmp_path / "missing.json")
 
 
 def test_what_is_missing_is_refused(server: prony.Server) -> None:

@@ -39,6 +39,7 @@ pub mod summary;
 pub mod target;
 pub mod threshold;
 pub mod tls_server;
+pub mod tokenizer;
 pub mod units;
 pub mod vars;
 pub mod websocket;

@@ -158,6 +158,10 @@ pub trait Machine {
         let _ = unix_ns;
     }
 
+    /// The driver has returned. Called at most once, after everything else, on the same thread: for
+    /// work that would delay others during the run.
+    fn on_end(&mut self) {}
+
     /// Whether the machine wants `on_poll` and `on_sched_delay`.
     fn wants_polls(&self) -> bool {
         false

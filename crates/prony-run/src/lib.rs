@@ -28,5 +28,6 @@ mod rows;
 pub mod run;
 pub mod target_process;
 pub mod tls;
+mod tokenizer;
 pub mod values;
 pub mod websocket;

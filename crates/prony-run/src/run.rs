@@ -22,6 +22,7 @@ use crate::here;
 use crate::redirects;
 use crate::rows;
 use crate::tls;
+use crate::tokenizer;
 
 /// The origin of a plan, for the report.
 #[derive(Clone, Debug, Default)]
@@ -96,10 +97,19 @@ pub fn check(plan: &Plan, options: &Options) -> Result<(), Error> {
     Ok(prony_io::check(plan, &with_tls(plan, options)?)?)
 }
 
+/// Checks that the plan can be simulated: reads the file that it needs.
+///
+/// # Errors
+/// The tokenizer cannot be read.
+pub fn check_simulated(plan: &Plan) -> Result<(), Error> {
+    tokenizer::of(plan).map(drop)
+}
+
 /// The options with the TLS context of the plan, and with the samples that its thresholds need.
 fn with_tls(plan: &Plan, options: &Options) -> Result<Options, Error> {
     let keep_service = options.keep_service || needs_service(&[], plan);
-    Ok(Options { tls: tls::context(plan)?, keep_service, ..options.clone() })
+    let (tls, tokenizer) = (tls::context(plan)?, tokenizer::of(plan)?);
+    Ok(Options { tls, keep_service, tokenizer, ..options.clone() })
 }
 
 fn summary(
@@ -161,6 +171,7 @@ pub fn simulate(
         keep_service: needs_service(goals, plan),
         feeds: provenance.feeds,
         taps: provenance.taps,
+        tokenizers: Some(tokenizer::of_checked),
     };
     let parts = prony_sim::simulate(plan, threads, seed, &model(plan, server), &extras);
     let info = RunInfo {
@@ -184,9 +195,12 @@ pub fn simulate_beside(
     provenance: &dyn Fn(usize) -> Provenance,
 ) -> Vec<Summary> {
     let Some((first, _)) = plans.first() else { return Vec::new() };
-    let keep_service = plans.iter().any(|(plan, _)| needs_service(&[], plan));
-    let parts =
-        prony_sim::simulate_beside(plans, threads, seed, &model(first, server), keep_service);
+    let extras = Extras {
+        keep_service: plans.iter().any(|(plan, _)| needs_service(&[], plan)),
+        tokenizers: Some(tokenizer::of_checked),
+        ..Extras::default()
+    };
+    let parts = prony_sim::simulate_beside(plans, threads, seed, &model(first, server), &extras);
     let summaries = plans.iter().zip(parts).enumerate().map(|(i, ((plan, _), parts))| {
         let provenance = provenance(i);
         let info = RunInfo {

@@ -28,11 +28,11 @@ pub fn simulate_beside(
     threads: u32,
     seed: u64,
     server: &ServerBehavior,
-    keep_service: bool,
+    extras: &Extras,
 ) -> Vec<Parts> {
     let Some((first, _)) = plans.first() else { return Vec::new() };
     assert!(plans.iter().all(|(plan, _)| plan.exchange.is_none()), "no plan of exchanges");
-    let setup = setup(seed, &Extras { keep_service, ..Extras::default() });
+    let setup = setup(seed, extras);
     let server = Serve::new(for_plan(first, server), seed);
     over_carrier(first, Beside { plans, threads, setup: &setup, server })
 }

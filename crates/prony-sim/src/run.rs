@@ -13,6 +13,7 @@ use prony_core::proto::ws::{Steps, StepsHttp, Ws, WsHttp};
 use prony_core::record::Tally;
 use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::WorkerStats;
+use prony_core::tokenizer::Tokenizers;
 use prony_core::units::{Nanos, Span};
 
 use crate::link::Link;
@@ -113,6 +114,9 @@ pub(crate) fn engines<P: Carrier>(
         if let Some(taps) = &setup.taps {
             engine.tap(taps.make());
         }
+        if let Some(tokenizer) = setup.tokenizers.and_then(|of| of(plan)) {
+            engine.count_tokens(tokenizer);
+        }
         if let Some(feed) = feeds.as_mut().and_then(Iterator::next) {
             engine.replay(feed);
         }
@@ -130,6 +134,8 @@ pub struct Extras {
     pub feeds: Option<Feeds>,
     /// Creates an observer for each thread.
     pub taps: Option<Taps>,
+    /// Finds the tokenizers of plans.
+    pub tokenizers: Option<Tokenizers>,
 }
 
 /// The run of `prony --simulate`: the plan on `threads` threads (at most as many as it can be split
@@ -166,6 +172,7 @@ pub(crate) fn setup(seed: u64, extras: &Extras) -> Setup {
         keep_service: extras.keep_service,
         feeds: extras.feeds.clone(),
         taps: extras.taps.clone(),
+        tokenizers: extras.tokenizers,
         ..Setup::new(Link::with_latency(ONE_WAY), seed)
     }
 }

@@ -70,5 +70,5 @@ pub(crate) fn check_simulable(plan: &Plan, exec: &ExecArgs) -> Result<(), Error>
         let why = "the simulated world has no proxy; leave it out";
         return Err(Error::Conflict("--simulate", "--proxy", why));
     }
-    Ok(())
+    prony_run::run::check_simulated(plan)
 }

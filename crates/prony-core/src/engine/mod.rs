@@ -21,6 +21,8 @@ mod load;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use crate::director::Director;
 use crate::fault::Fault;
 use crate::feed::Feed;
@@ -29,6 +31,7 @@ use crate::plan::Plan;
 use crate::proto::{Carrier, Out};
 use crate::rate::RateChange;
 use crate::record::{Observer, Recorder, Tally};
+use crate::tokenizer::CountTokens;
 use crate::units::{ConnId, Nanos, Poll, RequestId, Span};
 use agenda::{Agenda, Timer};
 use dispatch::{Dispatch, Pacing};
@@ -180,6 +183,14 @@ impl<P: Carrier> Engine<P> {
         self.load.replay(feed);
     }
 
+    /// Count the tokens of replies of language models that do not say how many they have, after the
+    /// load. Until then, their texts are kept.
+    pub fn count_tokens(&mut self, tokenizer: Arc<dyn CountTokens>) {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.set_tokenizer(tokenizer);
+        }
+    }
+
     /// Let `tap` observe the traffic.
     pub fn tap(&mut self, tap: Box<dyn Tap>) {
         if tap.wants_ends() {
@@ -215,6 +226,7 @@ impl<P: Carrier> Engine<P> {
         if let Some(counts) = self.carrier.counts() {
             self.recorder.streams(counts);
         }
+        self.on_end();
         let clients = self.load.client_tallies();
         self.recorder.clients(clients.into_iter());
         if let Some((warm, main)) = self.dynamic.as_deref_mut().and_then(Dynamic::take_checks) {
@@ -346,6 +358,12 @@ impl<P: Carrier> Machine for Engine<P> {
     fn on_epoch(&mut self, unix_ns: u64) {
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
             dynamic.set_epoch(unix_ns);
+        }
+    }
+
+    fn on_end(&mut self) {
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.count_tokens(&mut self.recorder);
         }
     }
 

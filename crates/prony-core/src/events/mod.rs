@@ -17,7 +17,7 @@ use crate::plan::{StreamFormat, StreamPlan, TokenDialect};
 pub use pointer::Pointer;
 pub use position::{ID_MAX, Position};
 use sse::Sse;
-pub use tokens::{Finish, Said};
+pub use tokens::{Finish, Said, output_text};
 
 /// The maximum length of a message in bytes.
 pub const MESSAGE_MAX: usize = 1 << 20;
@@ -35,6 +35,8 @@ pub struct Rules {
     until: Option<memmem::Finder<'static>>,
     /// The dialect of the messages, if they are those of a model.
     dialect: Option<TokenDialect>,
+    /// Whether the output of a model is kept.
+    keeps_output: bool,
     /// Whether streams are opened again, so that their position matters.
     reconnect: bool,
 }
@@ -83,6 +85,8 @@ struct Collected {
     /// Its bytes, if the rules need them.
     bytes: Vec<u8>,
     length: usize,
+    /// The output of all messages so far, if the rules keep it.
+    output: Vec<u8>,
 }
 
 impl Rules {
@@ -93,8 +97,14 @@ impl Rules {
             pointer: plan.content.as_deref().map(Pointer::new),
             until: plan.until.as_deref().map(|text| memmem::Finder::new(text).into_owned()),
             dialect: plan.tokens.as_ref().map(|tokens| tokens.dialect),
+            keeps_output: false,
             reconnect: plan.reconnect,
         }
+    }
+
+    /// Keep the output of models, as [`Reader::output`] has it.
+    pub fn keep_output(&mut self) {
+        self.keeps_output = true;
     }
 
     fn keeps_bytes(&self) -> bool {
@@ -111,6 +121,12 @@ impl Reader {
         }
         self.has_begun = false;
         self.collected.clear();
+        self.collected.clear_output();
+    }
+
+    /// The output of a model's reply so far, if the rules keep it; [`output_text`] reads it.
+    pub fn output(&self) -> &[u8] {
+        &self.collected.output
     }
 
     /// Start with the next body of the same stream.
@@ -214,7 +230,10 @@ impl Collected {
     /// The message is complete.
     fn take(&mut self, rules: &Rules) -> Message {
         let (has_content, said) = match (rules.dialect, &rules.pointer) {
-            (Some(dialect), _) => tokens::read(dialect, &self.bytes),
+            (Some(dialect), _) => {
+                let output = rules.keeps_output.then_some(&mut self.output);
+                tokens::read(dialect, &self.bytes, output)
+            }
             (None, Some(pointer)) => (pointer.finds_content(&self.bytes), Said::default()),
             (None, None) => (false, Said::default()),
         };
@@ -222,6 +241,11 @@ impl Collected {
         let message = Message { has_content, is_last, said, id: None };
         self.clear();
         message
+    }
+
+    fn clear_output(&mut self) {
+        self.output.clear();
+        self.output.shrink_to(KEPT);
     }
 
     fn clear(&mut self) {

@@ -1,5 +1,11 @@
 //! The messages of a model's reply: whether one has output, how many tokens the reply has, why it
-//! ended, and whether it failed. Reads the JSON text of a message once, and copies nothing of it.
+//! ended, and whether it failed. Reads the JSON text of a message once, and copies nothing of it
+//! but output that is kept.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer as _, Error, Visitor};
 
 use super::json::{elements, is_content, is_key, members};
 use crate::plan::TokenDialect;
@@ -32,9 +38,14 @@ pub enum Finish {
     Other,
 }
 
-/// Whether a message has output, and what else it says. One that is not JSON says nothing.
-pub(super) fn read(dialect: TokenDialect, json: &[u8]) -> (bool, Said) {
-    let mut part = Part::default();
+/// Whether a message has output, and what else it says. One that is not JSON says nothing. Appends
+/// the texts of its output to `output`, with the escapes of JSON.
+pub(super) fn read(
+    dialect: TokenDialect,
+    json: &[u8],
+    output: Option<&mut Vec<u8>>,
+) -> (bool, Said) {
+    let mut part = Part { output, ..Part::default() };
     match dialect {
         TokenDialect::OpenAi => part.openai(json),
         TokenDialect::Anthropic => part.anthropic(json),
@@ -43,9 +54,50 @@ pub(super) fn read(dialect: TokenDialect, json: &[u8]) -> (bool, Said) {
 }
 
 #[derive(Default)]
-struct Part {
+struct Part<'a> {
     has_output: bool,
     said: Said,
+    /// The texts of the output, if they are kept.
+    output: Option<&'a mut Vec<u8>>,
+}
+
+/// The text of kept output. Characters of which a server has sent one half in each of two messages
+/// are whole again.
+pub fn output_text(output: &[u8]) -> Cow<'_, str> {
+    if !output.contains(&b'\\') {
+        return String::from_utf8_lossy(output);
+    }
+    let quoted = [b"\"", output, b"\""].concat();
+    let text = serde_json::Deserializer::from_slice(&quoted).deserialize_bytes(Text);
+    text.map_or_else(|_| String::from_utf8_lossy(output), Cow::Owned)
+}
+
+/// A string that may have half characters.
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<String, E> {
+        Ok(String::from_utf8_lossy(bytes).into_owned())
+    }
+}
+
+/// Appends the texts in a value: a string, or the texts of blocks and of calls of tools.
+fn texts(value: &[u8], output: &mut Vec<u8>) {
+    match value {
+        [b'"', inner @ .., b'"'] => output.extend_from_slice(inner),
+        [b'[', ..] => elements(value).for_each(|element| texts(element, output)),
+        [b'{', ..] => {
+            let names = ["text", "thinking", "function", "name", "arguments", "input"];
+            named(value, &names, |_, value| texts(value, output));
+        }
+        _ => {}
+    }
 }
 
 /// Calls `each` with the value of every member of an object whose name is one of `names`, and with
@@ -58,7 +110,17 @@ fn named<'a>(json: &'a [u8], names: &[&str], mut each: impl FnMut(usize, &'a [u8
     }
 }
 
-impl Part {
+impl Part<'_> {
+    /// A value of output.
+    fn says(&mut self, value: &[u8]) {
+        if is_content(value) {
+            self.has_output = true;
+            if let Some(output) = self.output.as_deref_mut() {
+                texts(value, output);
+            }
+        }
+    }
+
     /// A chat completion or a completion of text: the whole reply, or a chunk of it.
     fn openai(&mut self, json: &[u8]) {
         named(json, &["choices", "usage", "error", "object"], |i, value| match i {
@@ -76,9 +138,9 @@ impl Part {
         named(json, &["delta", "message", "text", "finish_reason"], |i, value| match i {
             0 | 1 => {
                 let output = ["content", "reasoning_content", "reasoning", "tool_calls", "refusal"];
-                named(value, &output, |_, value| self.has_output |= is_content(value));
+                named(value, &output, |_, value| self.says(value));
             }
-            2 => self.has_output |= is_content(value),
+            2 => self.says(value),
             _ => self.finishes(value),
         });
     }
@@ -92,12 +154,12 @@ impl Part {
                 let output = ["text", "thinking", "partial_json", "stop_reason"];
                 named(value, &output, |i, value| match i {
                     3 => self.finishes(value),
-                    _ => self.has_output |= is_content(value),
+                    _ => self.says(value),
                 });
             }
             2 => self.usage(value),
             3 => self.said.is_error |= is_content(value),
-            4 => self.has_output |= is_content(value),
+            4 => self.says(value),
             _ => self.finishes(value),
         });
     }
@@ -141,11 +203,11 @@ mod tests {
     use super::*;
 
     fn openai(json: &str) -> (bool, Said) {
-        read(TokenDialect::OpenAi, json.as_bytes())
+        read(TokenDialect::OpenAi, json.as_bytes(), None)
     }
 
     fn anthropic(json: &str) -> (bool, Said) {
-        read(TokenDialect::Anthropic, json.as_bytes())
+        read(TokenDialect::Anthropic, json.as_bytes(), None)
     }
 
     const NOTHING: Said = Said { input: None, output: None, finish: None, is_error: false };
@@ -232,5 +294,44 @@ mod tests {
             let json = format!(r#"{{"usage":{{"completion_tokens":{wrong}}}}}"#);
             assert_eq!(openai(&json), (false, NOTHING), "{json}");
         }
+    }
+
+    fn kept(dialect: TokenDialect, messages: &[&str]) -> String {
+        let mut output = Vec::new();
+        for json in messages {
+            read(dialect, json.as_bytes(), Some(&mut output));
+        }
+        output_text(&output).into_owned()
+    }
+
+    #[test]
+    fn output_is_kept_as_text() {
+        let chunks = [
+            r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#,
+            r#"{"choices":[{"delta":{"reasoning_content":"Well. "}}]}"#,
+            r#"{"choices":[{"delta":{"content":"A \"b\" \u00fc\n"}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}"#,
+            r#"{"choices":[{"text":"c","finish_reason":"stop"}],"usage":{"completion_tokens":9}}"#,
+        ];
+        assert_eq!(kept(TokenDialect::OpenAi, &chunks), "Well. A \"b\" \u{fc}\nf{}c");
+        let events = [
+            r#"{"type":"message_start","message":{"usage":{"input_tokens":3}}}"#,
+            r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"Hi"}}"#,
+            r#"{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":" so"}}"#,
+        ];
+        assert_eq!(kept(TokenDialect::Anthropic, &events), "Hi so");
+        let whole = r#"{"content":[{"type":"text","text":"all"},{"type":"text","text":" of it"}]}"#;
+        assert_eq!(kept(TokenDialect::Anthropic, &[whole]), "all of it");
+    }
+
+    #[test]
+    fn kept_output_may_have_half_characters() {
+        let text = |text: &str| format!(r#"{{"choices":[{{"text":"{text}"}}]}}"#);
+        let two = [text(r"a \ud83d"), text(r"\ude00 b")];
+        assert_eq!(kept(TokenDialect::OpenAi, &[&two[0], &two[1]]), "a \u{1f600} b");
+        // Half a character, and an escape that JSON does not have.
+        let half = kept(TokenDialect::OpenAi, &[&text(r"a \ud83d b")]);
+        assert!(half.starts_with("a \u{fffd}") && half.ends_with(" b"), "{half}");
+        assert_eq!(kept(TokenDialect::OpenAi, &[&text(r"a \x b")]), r"a \x b");
     }
 }

@@ -15,6 +15,10 @@ pub struct TokenPlan {
     /// The limits that a good reply keeps: all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slo: Vec<TokenLimit>,
+    /// The file of the tokenizer that counts the tokens of replies which do not say how many they
+    /// have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<Box<str>>,
 }
 
 /// What the messages of a model look like.
@@ -97,7 +101,7 @@ impl From<TokenLimit> for String {
 impl TokenPlan {
     /// Replies in this dialect, without limits.
     pub fn new(dialect: TokenDialect) -> Self {
-        Self { dialect, slo: Vec::new() }
+        Self { dialect, slo: Vec::new(), tokenizer: None }
     }
 
     /// Limits as text, separated by commas.

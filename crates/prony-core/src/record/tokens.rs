@@ -33,9 +33,12 @@ pub struct TokenTally {
     pub replies: u64,
     /// Those among them without output.
     pub empty: u64,
-    /// Those among them that say how many tokens they have.
+    /// Those among them that say how many tokens they have, or whose tokens were counted.
     pub counted: u64,
-    /// The chunks of these.
+    /// Those among the counted ones whose tokens a tokenizer has counted.
+    #[serde(default)]
+    pub tokenized: u64,
+    /// The chunks of the counted ones.
     pub counted_chunks: u64,
     /// The tokens of these.
     pub output_tokens: u64,
@@ -81,8 +84,10 @@ pub struct TokenReply {
     pub chunks: u64,
     /// The tokens of the request, if the reply says.
     pub input: Option<u32>,
-    /// The tokens of the reply, if it says.
+    /// The tokens of the reply, if it says, or if they were counted.
     pub output: Option<u32>,
+    /// Whether a tokenizer has counted them.
+    pub is_tokenized: bool,
     /// Why it ended, if it says.
     pub finish: Option<Finish>,
 }
@@ -121,6 +126,7 @@ impl TokenTally {
             replies: add,
             empty: add,
             counted: add,
+            tokenized: add,
             counted_chunks: add,
             output_tokens: add,
             input_tokens: add,
@@ -191,6 +197,7 @@ impl Recorder {
         tokens.empty += u64::from(reply.chunks == 0);
         if let Some(output) = reply.output {
             tokens.counted += 1;
+            tokens.tokenized += u64::from(reply.is_tokenized);
             tokens.counted_chunks += reply.chunks;
             tokens.output_tokens += u64::from(output);
             tokens.input_tokens += u64::from(reply.input.unwrap_or(0));

@@ -40,10 +40,15 @@ impl Tally {
         Some(per_second(inside as f64, self.window()))
     }
 
-    /// The tokens of the requests and of the replies that say how many they have; `None` if none
-    /// does.
-    pub fn counted_tokens(&self) -> Option<(u64, u64)> {
+    /// The tokens of the replies that say how many they have, or were counted; `None` without any.
+    pub fn output_tokens(&self) -> Option<u64> {
         let tokens = self.tokens.as_deref()?;
-        (tokens.counted > 0).then_some((tokens.input_tokens, tokens.output_tokens))
+        (tokens.counted > 0).then_some(tokens.output_tokens)
+    }
+
+    /// The tokens of the requests, as their replies say; `None` if none does.
+    pub fn input_tokens(&self) -> Option<u64> {
+        let tokens = self.tokens.as_deref()?;
+        (tokens.counted > tokens.tokenized).then_some(tokens.input_tokens)
     }
 }

@@ -152,6 +152,7 @@ impl Crew<'_> {
             transport: stats.transport,
             timestamps: stats.stamps,
         };
+        machine.on_end();
         Some(Done { machine, meter, driver: driver.name(), start_late })
     }
 

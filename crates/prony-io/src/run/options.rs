@@ -10,6 +10,7 @@ pub use prony_core::engine::Taps;
 use prony_core::feed::Feeds;
 use prony_core::layer::TlsContext;
 use prony_core::record::Observer;
+use prony_core::tokenizer::CountTokens;
 
 use crate::drivers::config::DriverChoice;
 use crate::net::resolve::{ConnectTo, Family};
@@ -73,6 +74,8 @@ pub struct Options {
     pub directors: Option<Directors>,
     /// Creates the feed of each worker; required by a plan of a log.
     pub feeds: Option<Feeds>,
+    /// What counts the tokens of replies of language models that do not say how many they have.
+    pub tokenizer: Option<Arc<dyn CountTokens>>,
 }
 
 /// Creates a [`Director`] for each worker.
@@ -124,6 +127,7 @@ impl Default for Options {
             taps: None,
             directors: None,
             feeds: None,
+            tokenizer: None,
         }
     }
 }

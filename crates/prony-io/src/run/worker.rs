@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use prony_core::engine::Engine;
 use prony_core::feed::Feed;
@@ -202,6 +202,9 @@ fn prepare<P: proto::Carrier>(engine: &mut Engine<P>, options: &Options) {
     }
     if let Some(taps) = &options.taps {
         engine.tap(taps.make());
+    }
+    if let Some(tokenizer) = &options.tokenizer {
+        engine.count_tokens(Arc::clone(tokenizer));
     }
 }
 

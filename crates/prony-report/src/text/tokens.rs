@@ -48,7 +48,13 @@ fn tokens(t: &Tally) -> Vec<String> {
         let rates: Vec<String> = rates.into_iter().flatten().collect();
         let rates = if rates.is_empty() { "".into() } else { format!(" ({})", rates.join(", ")) };
         parts.push(format!("{} out{rates}", units::count(tokens.output_tokens)));
-        parts.push(format!("{} in", units::count(tokens.input_tokens)));
+    }
+    if let Some(input) = t.input_tokens() {
+        parts.push(format!("{} in", units::count(input)));
+    }
+    if tokens.tokenized > 0 {
+        let replies = units::counted(tokens.tokenized, "reply", "replies");
+        parts.push(format!("those of {replies} counted by the tokenizer"));
     }
     if silent > 0 {
         let replies = units::counted(silent, "reply does", "replies do");

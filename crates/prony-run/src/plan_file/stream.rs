@@ -45,6 +45,17 @@ impl<'a> Requests<'a> {
                 _ => {}
             }
         }
+        if let Some(item) = section.take("tokenizer") {
+            let path = item.parse(problems, "the path of a file", text);
+            match (&mut plan.tokens, path) {
+                (Some(tokens), Some(path)) => tokens.tokenizer = Some(path.into()),
+                (None, Some(_)) => {
+                    let why = "a tokenizer needs `tokens`, the dialect of a language model";
+                    problems.add(item.at, why);
+                }
+                _ => {}
+            }
+        }
         if let Some(reconnect) = section.take("reconnect").and_then(|i| i.boolean(problems)) {
             plan.reconnect = reconnect;
         }
@@ -80,6 +91,9 @@ pub(super) fn explain(plan: &StreamPlan, out: &mut String) {
         if !tokens.slo.is_empty() {
             let limits: Vec<String> = tokens.slo.iter().map(ToString::to_string).collect();
             line(out, "slo", quoted(&limits.join(", ")));
+        }
+        if let Some(path) = &tokens.tokenizer {
+            line(out, "tokenizer", quoted(path));
         }
     }
 }

@@ -17,6 +17,7 @@ use prony_core::fault::Fault;
 use prony_core::feed::Feeds;
 use prony_core::machine::{Machine, StopRequest};
 use prony_core::summary::Stalls;
+use prony_core::tokenizer::Tokenizers;
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::link::{Link, Pipe};
@@ -55,6 +56,8 @@ pub struct Setup {
     pub feeds: Option<Feeds>,
     /// Creates a tap for each client.
     pub taps: Option<Taps>,
+    /// Finds the tokenizers of plans.
+    pub tokenizers: Option<Tokenizers>,
 }
 
 /// The delays of the kernel of a client's host.
@@ -226,6 +229,7 @@ impl Default for Setup {
             keep_service: false,
             feeds: None,
             taps: None,
+            tokenizers: None,
         }
     }
 }

@@ -107,8 +107,8 @@ fn note(seen: &mut Seen, t: &Tally) {
     if let Some(tokens) = t.tokens.as_deref() {
         note!(seen, TokenTally, tokens, {
             ttft, ttft_service, itl, chunk_gap, chunks, chunks_in_drain, chunks_together, replies,
-            empty, counted, counted_chunks, output_tokens, input_tokens, good, good_in_drain,
-            finished, chunks_by_second, good_by_second,
+            empty, counted, tokenized, counted_chunks, output_tokens, input_tokens, good,
+            good_in_drain, finished, chunks_by_second, good_by_second,
         });
         note!(seen, Finished, &tokens.finished, { stop, length, tool, filter, other, none });
     }
@@ -242,11 +242,15 @@ fn bodies(seen: &mut Seen) {
     for seed in 0..80 {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 94);
-        let (plan, behavior) = match seed {
+        let (mut plan, behavior) = match seed {
             0..20 => crate::events::random_streams(&mut rng),
             _ => crate::tokens::random_tokens(&mut rng),
         };
-        let setup = random_setup(&mut rng, seed);
+        let mut setup = random_setup(&mut rng, seed);
+        if seed >= 60 {
+            plan = crate::tokens::silent(&plan);
+            setup.tokenizers = Some(crate::tokens::words);
+        }
         let shares = plan.shards_max().min(2);
         let outcome = load(&plan, shares, &setup, &mut [&mut Serve::new(behavior, seed)]);
         note_all(&outcome, seen);

@@ -28,7 +28,7 @@ fn merged(parts: Vec<(Option<Tally>, Tally, WorkerStats)>) -> Tally {
 }
 
 fn beside(plans: &[(&Plan, Span)], threads: u32, server: &ServerBehavior) -> Vec<Tally> {
-    simulate_beside(plans, threads, 7, server, false).into_iter().map(merged).collect()
+    simulate_beside(plans, threads, 7, server, &Extras::default()).into_iter().map(merged).collect()
 }
 
 /// One worker with a service time of 6 ms, and two schedules of 100 requests per second that
@@ -79,7 +79,7 @@ fn the_meter_of_a_later_plan_starts_with_it() {
         1,
         7,
         &server(ms(1), None),
-        false,
+        &Extras::default(),
     );
     let walls: Vec<Span> = parts.iter().map(|parts| parts[0].2.wall).collect();
     assert_eq!(walls[0], walls[1], "{walls:?}");

@@ -1,6 +1,8 @@
 //! Replies of language models, from prony's target server and scripted ones: times by arithmetic
 //! and by a known distribution, tokens, limits, faults, and counters whatever the network does.
 
+use std::sync::Arc;
+
 use prony_core::fault::Fault;
 use prony_core::plan::{
     CallSpec, Plan, StreamFormat, StreamPlan, Think, TokenDialect, TokenLimit, TokenPlan,
@@ -8,6 +10,7 @@ use prony_core::plan::{
 use prony_core::record::{Finished, StreamBodies, Tally, TokenTally};
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Serve, Served, ServerBehavior, Share};
+use prony_core::tokenizer::CountTokens;
 use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
@@ -42,7 +45,7 @@ fn asks(plan: Plan, path: usize, limit: u64, streams: bool, slo: &str) -> Plan {
     };
     let format = if streams { StreamFormat::Sse } else { StreamFormat::Whole };
     let slo = if slo.is_empty() { Vec::new() } else { TokenPlan::parse_slo(slo).expect(slo) };
-    let tokens = Some(TokenPlan { dialect, slo });
+    let tokens = Some(TokenPlan { slo, ..TokenPlan::new(dialect) });
     let plan = Plan {
         calls: plan.calls.iter().map(call).collect::<Vec<_>>().into(),
         stream: Some(Box::new(StreamPlan { tokens, ..StreamPlan::new(format) })),
@@ -290,7 +293,7 @@ fn replies_without_usage_have_chunks_only() {
     let tokens = tokens(&t);
     assert_eq!((tokens.replies, tokens.counted, tokens.chunks), (1, 0, 3));
     assert_eq!((tokens.chunks_together, tokens.good), (2, 0));
-    assert!(tokens.itl.is_empty() && t.token_rate().is_none() && t.counted_tokens().is_none());
+    assert!(tokens.itl.is_empty() && t.token_rate().is_none() && t.output_tokens().is_none());
     assert_eq!(tokens.finished, Finished { none: 1, ..Finished::default() });
     // A reply without output has no time to its first token, and one token has nothing after it.
     let usage =
@@ -300,6 +303,112 @@ fn replies_without_usage_have_chunks_only() {
         let tokens = t.tokens.as_deref().expect("a reply");
         assert_eq!((tokens.counted, tokens.empty, tokens.good), (1, empty, 1));
         assert_eq!((tokens.ttft.count(), tokens.itl.count()), (1 - empty, 0));
+    }
+}
+
+/// Counts words.
+#[derive(Debug)]
+struct Words;
+
+impl CountTokens for Words {
+    fn count(&self, text: &str) -> Option<u32> {
+        // One text that it cannot read.
+        (!text.contains('?')).then(|| text.split_whitespace().count() as u32)
+    }
+}
+
+/// The same for each plan.
+pub(crate) fn words(_: &Plan) -> Option<Arc<dyn CountTokens>> {
+    Some(Arc::new(Words))
+}
+
+/// A world in which the replies that do not say how many tokens they have are counted.
+fn counting(link: Link) -> Setup {
+    Setup { tokenizers: Some(words), ..Setup::new(link, 5) }
+}
+
+/// The plan, without asking for the number of tokens.
+pub(crate) fn silent(plan: &Plan) -> Plan {
+    let silent = |spec: &CallSpec| {
+        let body = String::from_utf8(spec.body.clone()).expect("JSON");
+        CallSpec { body: body.replace("include_usage", "no_usage").into_bytes(), ..spec.clone() }
+    };
+    let calls = plan.calls.iter().map(silent).collect::<Vec<_>>().into();
+    Plan { calls, ..plan.clone() }
+}
+
+/// Six tokens in three chunks, of which the last comes 50 ms after the first: 10 ms each. The
+/// second chunk ends within a token. A reply that says how many it has is not counted again, and
+/// one that the tokenizer cannot read is not counted at all.
+#[test]
+fn a_tokenizer_counts_what_replies_do_not_say() {
+    let chunk = |text: &str| {
+        format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
+    };
+    let usage = "data: {\"choices\":[],\"usage\":{\"completion_tokens\":26}}\n\n";
+    for (first, usage, itl, [counted, tokenized, output, good]) in [
+        ("one ", "", Some(ms(10)), [1, 1, 6, 1]),
+        ("one ", usage, Some(ms(2)), [1, 0, 26, 1]),
+        ("one? ", "", None, [0, 0, 0, 0]),
+    ] {
+        let plan = asks(open(1.0, Arrivals::Fixed, 1), 0, 9, true, "itl < 11ms");
+        let script = vec![
+            Step::Await(1),
+            Step::Send(format!("{HEAD}{}", chunk(first)).into_bytes()),
+            Step::Wait(ms(20)),
+            Step::Send(chunk("two three some").into_bytes()),
+            Step::Wait(ms(30)),
+            Step::Send(format!("{}{usage}", chunk("thing\\nf\\u00fcnf six")).into_bytes()),
+            Step::Close,
+        ];
+        let setup = counting(Link::with_latency(Span::ZERO));
+        let outcome = load(&plan, 1, &setup, &mut [&mut Server::new(Scripted::one(script))]);
+        assert_invariants(&outcome, "a tokenizer");
+        let t = outcome.main();
+        let tokens = tokens(&t);
+        assert_eq!((tokens.replies, tokens.chunks), (1, 3));
+        let counts = [tokens.counted, tokens.tokenized, tokens.output_tokens, tokens.good];
+        assert_eq!(counts, [counted, tokenized, output, good], "{first}{usage}");
+        assert_eq!(tokens.itl.min(), itl);
+    }
+}
+
+/// The target server without its numbers: a tokenizer finds the same figures, also in the warm-up,
+/// on several threads, and after the end of the load. Only the tokens of requests are not known.
+#[test]
+fn figures_of_a_tokenizer_are_those_of_the_server() {
+    for path in 0..2 {
+        for streams in [true, false] {
+            let plan =
+                asks(closed(6, Think::None, ms(3_000)), path, 44, streams, "response < 75ms");
+            let plan = Plan { warmup: Span::from_secs(1), ..plan };
+            for plan in versions(&plan) {
+                figures_are_the_same(&plan, streams);
+            }
+        }
+    }
+}
+
+fn figures_are_the_same(plan: &Plan, streams: bool) {
+    let of = |plan: &Plan| {
+        let mut serve = Serve::new(model("ttft=exp:20ms,gap=5ms,count=3..11,tokens=4"), 5);
+        let setup = counting(Link::with_latency(Span::from_micros(500)));
+        let outcome = load(plan, 2, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "figures of a tokenizer");
+        let warm = outcome.warmup().expect("a warm-up");
+        [warm, outcome.main()].map(|t| (tokens(&t).clone(), t.stream_series))
+    };
+    let said = of(plan);
+    if !streams {
+        // Replies in one piece always say it.
+        assert_eq!(said, of(&silent(plan)));
+        return;
+    }
+    for ((mut tokens, series), (said, said_series)) in of(&silent(plan)).into_iter().zip(said) {
+        assert!(said.replies > 20 && said.itl.count() > 20 && said.good > 0, "{said:?}");
+        assert_eq!((tokens.tokenized, tokens.input_tokens), (tokens.replies, 0));
+        (tokens.tokenized, tokens.input_tokens) = (0, said.input_tokens);
+        assert_eq!((tokens, series), (said, said_series));
     }
 }
 
@@ -333,7 +442,10 @@ fn p4_counters_of_tokens_agree_whatever_fails() {
         let _seed = Seed(seed);
         let mut rng = Rng::new(seed, 0);
         let (plan, behavior) = random_tokens(&mut rng);
-        let setup = random_setup(&mut rng, seed);
+        let mut setup = random_setup(&mut rng, seed);
+        let is_silent = seed % 2 == 1;
+        let plan = if is_silent { silent(&plan) } else { plan };
+        setup.tokenizers = is_silent.then_some(words);
         let mut serve = Serve::new(behavior, seed);
         let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
         assert_invariants(&outcome, "tokens that fail");
@@ -347,7 +459,8 @@ fn p4_counters_of_tokens_agree_whatever_fails() {
         assert_eq!((tokens.replies, tokens.counted), (replies, replies));
         assert!(tokens.good <= tokens.replies && tokens.counted_chunks <= tokens.chunks);
         assert!(tokens.chunks_in_drain + tokens.chunks_together <= 2 * tokens.chunks);
-        assert_eq!(tokens.input_tokens, 5 * tokens.replies);
+        assert!(is_silent || tokens.tokenized == 0, "{tokens:?}");
+        assert_eq!(tokens.input_tokens, 5 * (tokens.replies - tokens.tokenized));
         assert_eq!(t.fault(Fault::ErrorMessage) + t.fault(Fault::NotAStream), 0, "{:?}", t.faults);
         assert_eq!(tokens.chunks_by_second.values().sum::<u64>(), tokens.chunks);
         assert_eq!(tokens.good_by_second.values().sum::<u64>(), tokens.good);

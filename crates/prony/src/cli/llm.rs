@@ -102,6 +102,11 @@ pub struct LlmArgs {
     /// Ask for replies in one piece instead of streams
     #[arg(long, help_heading = LLM, requires = "model")]
     pub no_streaming: bool,
+    /// Count the tokens of replies without usage with this tokenizer.json, after the load
+    ///
+    /// Such replies have no ITL otherwise. In builds with the feature tokenizer.
+    #[arg(long, value_name = "FILE", help_heading = LLM, requires = "model")]
+    pub tokenizer: Option<PathBuf>,
     /// Limits that a good reply keeps: 'ttft < 300ms, itl < 50ms'
     ///
     /// Times are ttft, itl and response. The report has the rate of good replies (goodput).
@@ -240,7 +245,7 @@ impl LlmArgs {
             if api == Api::Messages { TokenDialect::Anthropic } else { TokenDialect::OpenAi },
         );
         let slo = self.slo.clone().map(|Slo(limits)| limits).unwrap_or_default();
-        let tokens = Some(TokenPlan { dialect, slo });
+        let tokens = Some(TokenPlan { dialect, slo, tokenizer: self.tokenizer()? });
         plan.stream = Some(Box::new(StreamPlan { tokens, ..StreamPlan::new(format) }));
         let (conversations, mut notes) = self.requests(plan.seed, trace, load.requests)?;
         let format = Format {
@@ -283,6 +288,15 @@ impl LlmArgs {
             notes.push(format!("The plan file does not have the API key of {name}."));
         }
         Ok(notes)
+    }
+
+    /// The path of the tokenizer, as plans have it.
+    fn tokenizer(&self) -> Result<Option<Box<str>>, Error> {
+        let Some(path) = self.tokenizer.as_deref() else { return Ok(None) };
+        let text = path.to_str().map(|text| Some(text.into()));
+        text.ok_or_else(|| {
+            Error::Argument(format!("--tokenizer {}: the path is not UTF-8", path.display()))
+        })
     }
 
     fn api(&self, path: &str) -> Api {

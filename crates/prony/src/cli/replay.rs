@@ -133,7 +133,7 @@ pub struct ReplayArgs {
 
 /// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-const REFUSED: [&str; 41] = [
+const REFUSED: [&str; 42] = [
     "model",
     "all_turns",
     "turn_think",
@@ -145,6 +145,7 @@ const REFUSED: [&str; 41] = [
     "trace",
     "no_streaming",
     "slo",
+    "tokenizer",
     "api_key_env",
     "body_fields",
     "rate",

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::llm::WORDS;
 use crate::rig::{Serve, side_by_side};
 
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -274,13 +275,23 @@ fn runs_the_walk_through_for_language_models() {
     let options: Vec<&str> = server[2..].iter().map(String::as_str).collect();
     let server = Serve::start(&options);
     let url = server.url("");
-    assert!(others.len() >= 4, "{others:?}");
+    assert!(others.len() >= 5, "{others:?}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let tokenizer = folder.path().join("tokenizer.json").display().to_string();
+    fs::write(&tokenizer, WORDS).expect("a file");
+    // Tokenizers are a feature.
+    let others: Vec<_> = others
+        .into_iter()
+        .filter(|(_, call)| cfg!(feature = "tokenizer") || !call.contains(&"--tokenizer".into()))
+        .collect();
     side_by_side(&others, |(place, call)| {
         let mut words: Vec<String> = call
             .iter()
             .map(|word| match word.as_str() {
                 "5s" | "10s" => "2s".to_owned(),
+                "30s" => "2s".to_owned(),
                 "2m" => "4s".to_owned(),
+                "llama/tokenizer.json" => tokenizer.clone(),
                 word => word.replace("http://127.0.0.1:8080", url.trim_end_matches('/')),
             })
             .collect();

@@ -104,6 +104,82 @@ fn one_request() -> (String, thread::JoinHandle<(String, Value)>) {
     (url, thread)
 }
 
+/// A vocabulary without words: each word is one token that is not known.
+pub(crate) const WORDS: &str = r#"{
+    "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+    "normalizer": null, "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null,
+    "decoder": null, "model": {"type": "WordLevel", "unk_token": "?", "vocab": {"?": 0}}}"#;
+
+/// The target server says how many tokens there are only if it is asked. It sends four words in
+/// each chunk: a tokenizer counts them, also in virtual time, and ITL follows.
+#[cfg(feature = "tokenizer")]
+#[test]
+fn a_tokenizer_counts_the_tokens_of_replies_without_usage() {
+    let _alone = alone();
+    let server = Serve::start(&["--sse", "ttft=50ms,gap=8ms,count=15,tokens=4"]);
+    let (_folder, words) = file("tokenizer.json", WORDS);
+    let load = ["llm", "--model", "m", "-n", "60", "-c", "3", "--output-tokens", "1000"];
+    let silent = ["--body-fields", "{\"stream_options\": {\"include_usage\": false}}"];
+    let url = server.url("");
+    let limits = ["--slo", "itl < 10s", "--threshold", "output-tokens = 3600", &url];
+    let names = ["replies", "counted", "chunks", "output_tokens", "good", "tokenized"];
+    let with = [&load[..], &silent, &["--tokenizer", &words], &limits].concat();
+    let report = measure(&with);
+    report.check_sums();
+    assert_eq!(names.map(|name| count(&report, name)), [60, 60, 60 * 15, 60 * 60, 60, 60]);
+    let itl = report.ms("itl", "mean");
+    assert!((14.0 * 7.9 / 59.0..6.0).contains(&itl), "{itl}");
+    let text = prony(&[&with[..], &["--accept-invalid"]].concat()).stdout;
+    assert!(text.contains(", those of 60 replies counted by the tokenizer"), "{text}");
+    // Its numbers come first, and without both there are none.
+    let said = measure(&[&load[..], &["--tokenizer", &words], &limits].concat());
+    assert_eq!(names.map(|name| count(&said, name)), [60, 60, 60 * 15, 60 * 60, 60, 0]);
+    let unknown = measure(&[&load[..], &silent, &[&url[..]]].concat());
+    assert_eq!(names.map(|name| count(&unknown, name)), [60, 0, 60 * 15, 0, 60, 0]);
+    assert!(unknown.0["measurement"]["times"]["itl"].is_null());
+    // The simulated model has a token each 10 ms, and one word in each chunk.
+    let virtual_time = ["--simulate", "1", "--tokenizer", &words, "--json", &url];
+    let simulated = prony(&[&load[..], &silent, &virtual_time].concat()).report();
+    assert_eq!(count(&simulated, "tokenized"), 60);
+    assert_eq!(count(&simulated, "output_tokens"), count(&simulated, "chunks"));
+    let itl = simulated.ms("itl", "mean");
+    assert!((itl / 10.0 - 1.0).abs() < 1e-3, "{itl}");
+}
+
+/// A plan file names the tokenizer, and another file is refused before the load.
+#[test]
+fn tokenizers_that_cannot_be_used_are_refused_before_the_load() {
+    let (folder, words) = file("tokenizer.json", WORDS);
+    let missing = folder.path().join("missing.json");
+    let (_other, wrong) = file("wrong.json", "[]");
+    let url = "http://127.0.0.1:1/v1";
+    let cases = if cfg!(feature = "tokenizer") {
+        [
+            (missing.to_str().expect("UTF-8"), "--tokenizer"),
+            (&wrong, "wrong.json: this is no tokenizer.json: "),
+        ]
+    } else {
+        [
+            (&words[..], "this build of prony has no tokenizers"),
+            (&wrong, "build it with --features"),
+        ]
+    };
+    for (path, why) in cases {
+        let load = ["llm", "--model", "m", "-n", "1", "--tokenizer", path, url];
+        let explained = prony(&[&load[..], &["--explain"]].concat()).stdout;
+        assert!(explained.contains(&format!("tokenizer = \"{path}\"")), "{explained}");
+        let (_folder, plan) = file("plan.toml", &explained);
+        let simulated = [&load[..], &["--simulate", "1"]].concat();
+        for line in [&load[..], &simulated, &["run", &plan], &["run", &plan, "--simulate", "1"]] {
+            let ended = prony(line);
+            assert_eq!((ended.code, &ended.stdout[..]), (2, ""), "{line:?} {ended:?}");
+            assert!(ended.stderr.contains(why), "{line:?} {ended:?}");
+        }
+    }
+    let ended = prony(&["--tokenizer", &words, url]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+}
+
 /// What is sent is what was asked for; the key is sent, and stands nowhere else.
 #[test]
 fn sends_what_was_asked_for_and_keeps_the_key_secret() {

@@ -198,7 +198,11 @@ fn over_http2() -> [Summary; 3] {
         count: Some(1),
         time: Some(Span(1)),
         until: Some("end".into()),
-        tokens: Some(TokenPlan { dialect: TokenDialect::OpenAi, slo }),
+        tokens: Some(TokenPlan {
+            dialect: TokenDialect::OpenAi,
+            slo,
+            tokenizer: Some("t.json".into()),
+        }),
         reconnect: true,
     }));
     let reconnects = Some(Reconnects::default());

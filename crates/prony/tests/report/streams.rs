@@ -52,6 +52,7 @@ pub(crate) fn tokens() -> TokenTally {
         chunks: 9,
         replies: 3,
         counted: 3,
+        tokenized: 1,
         counted_chunks: 9,
         output_tokens: 18,
         good: 2,
@@ -87,7 +88,7 @@ pub(crate) fn model() -> Summary {
     let mut run = sample::closed_every(10 * MS);
     (run.plan.http, run.plan.http2) = (HttpVersion::Http2, Some(Box::<Http2Spec>::default()));
     let slo = TokenPlan::parse_slo("ttft < 300ms, itl < 50ms").expect("limits");
-    let tokens = Some(TokenPlan { dialect: TokenDialect::OpenAi, slo });
+    let tokens = Some(TokenPlan { slo, ..TokenPlan::new(TokenDialect::OpenAi) });
     run.plan.stream = Some(Box::new(StreamPlan { tokens, ..StreamPlan::new(StreamFormat::Sse) }));
     let mut tally = TokenTally {
         chunks: 1_100,

@@ -1,12 +1,15 @@
 //! Bodies of replies that are streams of messages: what was read of each, and when it ends.
 
+use std::sync::Arc;
+
 use super::messages::{Messages, Stream};
 use super::reconnects::Reconnect;
-use super::tokens::TokenBody;
+use super::tokens::{TokenBody, Uncounted};
 use crate::events::{Ending, Message, Reader, Rules};
 use crate::fault::Fault;
 use crate::plan::{StreamFormat, StreamPlan};
 use crate::record::{Recorder, Stamps, StreamEnd};
+use crate::tokenizer::CountTokens;
 use crate::units::{Nanos, RequestId};
 
 /// How bodies are read.
@@ -18,6 +21,9 @@ pub(super) struct Reading {
     begun: Vec<RequestId>,
     /// Streams that are to be ended.
     stopped: Vec<RequestId>,
+    /// What counts the tokens of replies that do not say how many they have, and these replies.
+    pub(super) tokenizer: Option<Arc<dyn CountTokens>>,
+    pub(super) uncounted: Vec<Uncounted>,
 }
 
 /// What was read of one body. Reused for stream after stream.
@@ -71,7 +77,8 @@ pub(in crate::engine) enum After {
 impl Reading {
     pub(super) fn new(plan: &StreamPlan) -> Self {
         let rules = Rules::new(plan);
-        Self { plan: plan.clone(), rules, begun: Vec::new(), stopped: Vec::new() }
+        let (begun, stopped, uncounted) = Default::default();
+        Self { plan: plan.clone(), rules, begun, stopped, tokenizer: None, uncounted }
     }
 }
 
@@ -225,7 +232,13 @@ impl Messages {
             return fault;
         }
         if let (Some(tokens), Some(stamps)) = (&reading.plan.tokens, success) {
-            recorder.tokens_replied(stamps, &body.tokens.reply(), &tokens.slo);
+            let reply = body.tokens.reply();
+            if reading.tokenizer.is_some() && reply.output.is_none() {
+                let output = body.reader.output().into();
+                reading.uncounted.push(Uncounted { stamps: *stamps, reply, output });
+            } else {
+                recorder.tokens_replied(stamps, &reply, &tokens.slo);
+            }
         }
         match body.over.unwrap_or(Over::Ended(StreamEnd::Server)) {
             Over::Ended(why) => recorder.stream_ended(stream.intended, why, body.size()),

@@ -1,8 +1,31 @@
 //! The body of a language model's reply: what its messages said, and when they arrived.
 
-use crate::events::{Finish, Message};
+use std::sync::Arc;
+
+use super::messages::Messages;
+use crate::events::{Finish, Message, output_text};
+use crate::plan::TokenLimit;
 use crate::record::{Recorder, Stamps, TokenReply};
+use crate::tokenizer::CountTokens;
 use crate::units::Nanos;
+
+/// A successful reply that does not say how many tokens it has, until they are counted.
+#[derive(Debug)]
+pub(super) struct Uncounted {
+    pub(super) stamps: Stamps,
+    pub(super) reply: TokenReply,
+    /// The texts of its output, with the escapes of JSON.
+    pub(super) output: Box<[u8]>,
+}
+
+impl Uncounted {
+    /// Record it, with its tokens if they can be counted.
+    fn record(mut self, tokenizer: &dyn CountTokens, slo: &[TokenLimit], recorder: &mut Recorder) {
+        self.reply.output = tokenizer.count(&output_text(&self.output));
+        self.reply.is_tokenized = self.reply.output.is_some();
+        recorder.tokens_replied(&self.stamps, &self.reply, slo);
+    }
+}
 
 /// What was read of one reply.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,7 +80,29 @@ impl TokenBody {
             chunks: self.chunks,
             input: self.input,
             output: self.output,
+            is_tokenized: false,
             finish: self.finish,
+        }
+    }
+}
+
+impl Messages {
+    /// Count the tokens of replies that do not say how many they have, in the end.
+    pub(in crate::engine) fn set_tokenizer(&mut self, tokenizer: Arc<dyn CountTokens>) {
+        if let Some(reading) = self.reading.as_deref_mut() {
+            reading.rules.keep_output();
+            reading.tokenizer = Some(tokenizer);
+        }
+    }
+
+    /// Count them now: the load is over.
+    pub(in crate::engine) fn count_tokens(&mut self, recorder: &mut Recorder) {
+        let Some(reading) = self.reading.as_deref_mut() else { return };
+        let (Some(tokenizer), Some(tokens)) = (&reading.tokenizer, &reading.plan.tokens) else {
+            return;
+        };
+        for uncounted in reading.uncounted.drain(..) {
+            uncounted.record(&**tokenizer, &tokens.slo, recorder);
         }
     }
 }

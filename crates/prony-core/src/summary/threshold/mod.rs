@@ -214,8 +214,8 @@ impl Summary {
                 by_second(t, t.chunk_rate(), |tokens| &tokens.chunks_by_second, 1.0)
             }
             Scalar::Goodput => by_second(t, t.goodput(), |tokens| &tokens.good_by_second, 1.0),
-            Scalar::OutputTokens => or_none(t.counted_tokens().map(|(_, output)| output as f64)),
-            Scalar::InputTokens => or_none(t.counted_tokens().map(|(input, _)| input as f64)),
+            Scalar::OutputTokens => or_none(t.output_tokens().map(|n| n as f64)),
+            Scalar::InputTokens => or_none(t.input_tokens().map(|n| n as f64)),
             Scalar::WindowTime => or_none(t.http2.as_deref().map(|h| h.blocked_time.0 as f64)),
             Scalar::Reach => or_none(t.broadcast.as_deref().and_then(Broadcast::reach)),
             Scalar::Busy => or_none(self.busiest().map(|(_, share)| share)),

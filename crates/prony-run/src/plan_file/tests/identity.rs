@@ -403,8 +403,9 @@ fn tokens() -> impl Strategy<Value = Box<StreamPlan>> {
     let dialect = select(vec![TokenDialect::OpenAi, TokenDialect::Anthropic]);
     (dialect, times).prop_map(|(dialect, times)| {
         let limit = |(name, limit): (&str, u64)| format!("{name} < {}", Span(limit)).parse();
-        let slo = times.into_iter().map(limit).collect::<Result<_, _>>().expect("limits");
-        let tokens = Some(TokenPlan { dialect, slo });
+        let slo: Vec<_> = times.into_iter().map(limit).collect::<Result<_, _>>().expect("limits");
+        let tokenizer = slo.is_empty().then(|| "a b.json".into());
+        let tokens = Some(TokenPlan { dialect, slo, tokenizer });
         Box::new(StreamPlan { tokens, ..StreamPlan::new(StreamFormat::Sse) })
     })
 }
