@@ -557,7 +557,9 @@ class LoadOptions(SharedOptions, total=False):
     """For how long each call sends messages"""
 
     messages_arrivals: str
-    """Times between messages: fixed or poisson [default: fixed]"""
+    """Times between messages: fixed, poisson, gamma:SHAPE, uniform:LOW:HIGH [default: fixed]
+
+    As those of --arrivals. Uniform times have no rate: without --messages."""
 
     messages_reply: str
     """How replies are matched with messages: order, none, or the name of a field [default:
@@ -1350,7 +1352,9 @@ class CapacityOptions(SharedOptions, total=False):
     """For how long each call sends messages"""
 
     messages_arrivals: str
-    """Times between messages: fixed or poisson [default: fixed]"""
+    """Times between messages: fixed, poisson, gamma:SHAPE, uniform:LOW:HIGH [default: fixed]
+
+    As those of --arrivals. Uniform times have no rate: without --messages."""
 
     messages_reply: str
     """How replies are matched with messages: order, none, or the name of a field [default:
@@ -1585,7 +1589,9 @@ class CompareOptions(SharedOptions, total=False):
     """For how long each call sends messages"""
 
     messages_arrivals: str
-    """Times between messages: fixed or poisson [default: fixed]"""
+    """Times between messages: fixed, poisson, gamma:SHAPE, uniform:LOW:HIGH [default: fixed]
+
+    As those of --arrivals. Uniform times have no rate: without --messages."""
 
     messages_reply: str
     """How replies are matched with messages: order, none, or the name of a field [default:

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use prony_core::plan::{
-    CallSpec, Expect, HttpVersion, MessageArrivals, MessagePlan, MessageReply, Plan,
-};
+use prony_core::plan::{CallSpec, Expect, HttpVersion, MessagePlan, MessageReply, Plan};
+use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::units::Span;
 use prony_io::Options;
 
@@ -41,10 +40,10 @@ impl GrpcDraft {
 /// The schedule of messages. Only with a rate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MessagesDraft {
-    /// Messages per second of each call.
-    pub rate: Option<f64>,
+    /// Messages per second of each call; `None` if the times between messages are no rate.
+    pub rate: Option<RatePlan>,
     /// The times between messages.
-    pub arrivals: MessageArrivals,
+    pub arrivals: Arrivals,
     /// Messages per call.
     pub count: Option<u64>,
     /// For how long messages are sent.
@@ -60,8 +59,11 @@ impl MessagesDraft {
     /// # Errors
     /// The rest of a schedule without its rate.
     pub(crate) fn plan(&self) -> Result<Option<Box<MessagePlan>>, String> {
-        if self.rate.is_none() && *self != Self::default() {
+        if self.lacks_rate() {
             return Err("a schedule of messages needs their rate: --messages (`messages`)".into());
+        }
+        if *self == Self::default() {
+            return Ok(None);
         }
         let reply = match self.reply.as_deref() {
             None => MessageReply::Usual,
@@ -69,9 +71,14 @@ impl MessagesDraft {
             Some("none") => MessageReply::None,
             Some(_) => MessageReply::Field,
         };
-        let Self { arrivals, count, time, .. } = *self;
-        let plan = |rate| Box::new(MessagePlan { rate, over: 1, arrivals, count, time, reply });
-        Ok(self.rate.map(plan))
+        let (rate, arrivals) = (self.rate.clone().unwrap_or_default(), self.arrivals.clone());
+        let (count, time) = (self.count, self.time);
+        Ok(Some(Box::new(MessagePlan { rate, over: 1, arrivals, count, time, reply })))
+    }
+
+    /// Whether it has all but the rate that its times between messages need.
+    pub(crate) fn lacks_rate(&self) -> bool {
+        self.rate.is_none() && self.arrivals.has_rate() && *self != Self::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parsers of single values of a plan, for all front ends. Each error is one sentence.
 
-use prony_core::plan::{Expect, MessageArrivals, Think};
+use prony_core::plan::{Expect, Think};
 use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
 use prony_core::target::{self, Url, UrlKind};
 use prony_core::units::{self, Span};
@@ -154,28 +154,30 @@ pub fn rate_plan(text: &str) -> Result<RatePlan, String> {
     RatePlan::parse(text).map_err(|e| e.to_string())
 }
 
-/// Parses the rate of messages in a stream, per second.
+/// Parses the rate of messages in a stream: a rate per second, or a list of steps and ramps.
 ///
 /// # Errors
 /// The value is invalid; the error is one sentence.
-pub fn message_rate(text: &str) -> Result<f64, String> {
-    let rate = RatePlan::parse(text)
-        .map_err(|_| format!("'{text}' is no rate of messages, such as 10/s or 600/m"))?;
-    match rate.changes() || rate.length().is_some() {
-        true => Err(format!("'{text}' changes; messages have one rate, such as 10/s")),
-        false => Ok(rate.initial()),
-    }
+pub fn message_rate(text: &str) -> Result<RatePlan, String> {
+    let is_list = text.contains(['@', ',']);
+    RatePlan::parse(text).map_err(|why| match is_list {
+        true => why.to_string(),
+        false => format!("'{text}' is no rate of messages, such as 10/s or 600/m"),
+    })
 }
 
 /// Parses the times between messages in a stream.
 ///
 /// # Errors
 /// The value is invalid; the error is one sentence.
-pub fn message_arrivals(text: &str) -> Result<MessageArrivals, String> {
-    match text {
-        "fixed" => Ok(MessageArrivals::Fixed),
-        "poisson" => Ok(MessageArrivals::Poisson),
-        _ => Err(format!("'{text}' is neither 'fixed' nor 'poisson'")),
+pub fn message_arrivals(text: &str) -> Result<Arrivals, String> {
+    match Arrivals::parse(text) {
+        Ok(ArrivalsArg::Process(arrivals)) => Ok(arrivals),
+        Ok(ArrivalsArg::TraceFile(_)) => {
+            Err("messages have no trace: write fixed, poisson, gamma:0.5 or uniform:10ms:90ms"
+                .into())
+        }
+        Err(why) => Err(why.to_string()),
     }
 }
 

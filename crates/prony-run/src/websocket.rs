@@ -1,7 +1,7 @@
 //! Connections of WebSocket: from what a front end was given to the plan.
 
 use prony_core::plan::{
-    BroadcastPlan, Expect, Load, MessageArrivals, MessagePlan, MessageReply, Plan, WebSocketPlan,
+    BroadcastPlan, Expect, Load, MessagePlan, MessageReply, Plan, WebSocketPlan,
 };
 use prony_core::units::Span;
 
@@ -90,11 +90,9 @@ pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
     plan.calls = calls.into();
     expect(&mut plan.expect)?;
     let by_token = messages.reply.as_deref() == Some("token");
-    plan.messages = messages.plan()?.or_else(|| {
-        let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
-        let once = MessagePlan { rate: 1.0, over: 1, arrivals, count: Some(1), time: None, reply };
-        has_message.then(|| Box::new(once))
-    });
+    plan.messages = messages
+        .plan()?
+        .or_else(|| has_message.then(|| Box::new(MessagePlan::fixed(1.0, Some(1), None))));
     if let Some(messages) = plan.messages.as_deref_mut().filter(|_| by_token) {
         messages.reply = MessageReply::Token;
     }

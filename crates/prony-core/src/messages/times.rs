@@ -1,11 +1,12 @@
 //! The times at which the messages of one stream are due.
 
-use crate::plan::{MessageArrivals, MessagePlan};
-use crate::rng::{self, Stream};
+use crate::plan::MessagePlan;
+use crate::rng::{self, Sequence, Stream};
+use crate::schedule::{ArrivalProcess, Arrivals};
 use crate::units::{Nanos, Span};
 
 /// The schedule of one stream.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Times {
     /// The intended start of the stream.
     start: Nanos,
@@ -19,6 +20,8 @@ pub struct Times {
     count: u64,
     /// When the stream has no more messages, from the start.
     end: Option<Span>,
+    /// The process of a rate that changes, or of other times than constant and exponential ones.
+    process: Option<Box<ArrivalProcess>>,
 }
 
 /// What is due.
@@ -39,11 +42,20 @@ impl Times {
     /// The schedule of a stream that starts at `start`; `own` is the number of messages that its
     /// call has.
     pub fn new(plan: &MessagePlan, seed: u64, start: Nanos, number: u64, own: u64) -> Self {
-        let count = plan.most(own);
-        let mut times = Self { start, number, next: Span::ZERO, taken: 0, count, end: plan.time };
-        times.next = times.fixed(plan);
-        if plan.arrivals == MessageArrivals::Poisson {
-            times.next = times.gap(plan, seed);
+        let (count, end, next) = (plan.most(own), plan.end(), Span::ZERO);
+        let mut times = Self { start, number, next, taken: 0, count, end, process: None };
+        let is_simple = matches!(plan.arrivals, Arrivals::Fixed | Arrivals::Poisson)
+            && plan.rate.as_constant().is_some();
+        if !is_simple {
+            times.process = Some(Box::new(process(plan, seed, number)));
+        }
+        match times.following(plan, seed) {
+            Some(first) => times.next = first,
+            // There is none, and an end must come.
+            None => {
+                times.next = Span::MAX;
+                times.end.get_or_insert(Span::ZERO);
+            }
         }
         times
     }
@@ -51,7 +63,7 @@ impl Times {
     /// The schedule of a stream without messages, which ends at this time.
     pub fn silent(end: Nanos) -> Self {
         let (number, next, taken, count) = (0, Span::MAX, 0, 1);
-        Self { start: end, number, next, taken, count, end: Some(Span::ZERO) }
+        Self { start: end, number, next, taken, count, end: Some(Span::ZERO), process: None }
     }
 
     /// When something is due next; `None`: never.
@@ -71,16 +83,30 @@ impl Times {
             return Some(Due::End);
         }
         self.taken += 1;
-        self.next = match plan.arrivals {
-            // From the number, so that rounding does not add up.
-            MessageArrivals::Fixed => self.fixed(plan),
-            MessageArrivals::Poisson => self.next + self.gap(plan, seed),
-        };
-        let is_last = self.taken == self.count || !self.is_in_time();
+        let following = self.following(plan, seed);
+        self.next = following.unwrap_or(Span::MAX);
+        let is_last = self.taken == self.count || following.is_none() || !self.is_in_time();
         if is_last {
             self.taken = self.count;
         }
         Some(Due::Message { at, is_last })
+    }
+
+    /// When message `taken` is due; `None`: there is no such message.
+    fn following(&mut self, plan: &MessagePlan, seed: u64) -> Option<Span> {
+        if let Some(process) = &mut self.process {
+            let others = match self.taken {
+                0 => self.number % u64::from(plan.over),
+                _ => u64::from(plan.over) - 1,
+            };
+            return process.next(others);
+        }
+        let rate = plan.rate.initial();
+        Some(match plan.arrivals {
+            Arrivals::Poisson => self.next + self.gap(plan, rate, seed),
+            // From the number, so that rounding does not add up.
+            _ => self.fixed(plan, rate),
+        })
     }
 
     fn is_in_time(&self) -> bool {
@@ -88,29 +114,35 @@ impl Times {
     }
 
     /// When message `taken` is due, if times are fixed: messages of several streams in turn.
-    fn fixed(&self, plan: &MessagePlan) -> Span {
+    fn fixed(&self, plan: &MessagePlan, rate: f64) -> Span {
         let over = u64::from(plan.over);
         let place = self.taken * over + self.number % over;
-        Span((place as f64 * 1e9 / plan.rate).round() as u64)
+        Span((place as f64 * 1e9 / rate).round() as u64)
     }
 
-    fn gap(&self, plan: &MessagePlan, seed: u64) -> Span {
+    fn gap(&self, plan: &MessagePlan, rate: f64, seed: u64) -> Span {
         let bits = rng::keyed(seed, Stream::Messages, self.number, self.taken);
         let unit = rng::exponential(bits, Span(1_000_000_000)).0 as f64;
-        Span((unit * f64::from(plan.over) / plan.rate).round() as u64)
+        Span((unit * f64::from(plan.over) / rate).round() as u64)
     }
+}
+
+/// The process of one stream. Streams with one schedule together draw the same times, and each
+/// takes every n-th: those that follow them on their connections draw others.
+fn process(plan: &MessagePlan, seed: u64, number: u64) -> ArrivalProcess {
+    let draws = Sequence::numbered(seed, Stream::Messages, number / u64::from(plan.over));
+    ArrivalProcess::new(&plan.rate, &plan.arrivals, draws)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::MessageReply;
+    use crate::rate::RatePlan;
 
     const START: Nanos = Nanos(1_000_000);
 
     fn plan(rate: f64, count: Option<u64>, time: Option<Span>) -> MessagePlan {
-        let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
-        MessagePlan { rate, over: 1, arrivals, count, time, reply }
+        MessagePlan::fixed(rate, count, time)
     }
 
     /// All that is due, each taken at its time.
@@ -145,7 +177,7 @@ mod tests {
     #[test]
     fn poisson_gaps_are_exponential_and_depend_on_the_stream() {
         let poisson =
-            MessagePlan { arrivals: MessageArrivals::Poisson, ..plan(1_000.0, Some(20_000), None) };
+            MessagePlan { arrivals: Arrivals::Poisson, ..plan(1_000.0, Some(20_000), None) };
         let due = all(&poisson, 1);
         let Some(Due::Message { at, is_last: true }) = due.last() else { panic!("{due:?}") };
         let mean = at.since(START).0 as f64 / 20_000.0;
@@ -156,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_stream_without_a_message_in_its_time_ends() {
-        let poisson = MessagePlan { arrivals: MessageArrivals::Poisson, ..plan(1e-3, None, None) };
+        let poisson = MessagePlan { arrivals: Arrivals::Poisson, ..plan(1e-3, None, None) };
         let short = MessagePlan { time: Some(Span(1_000)), ..poisson };
         assert_eq!(all(&short, 1), [Due::End]);
         assert_eq!(Times::new(&short, 7, START, 3, 1).next(), Some(START + Span(1_000)));
@@ -166,7 +198,7 @@ mod tests {
     #[test]
     fn streams_take_turns() {
         let alone = plan(30.0, Some(12), None);
-        let shared = MessagePlan { over: 4, count: Some(3), ..alone };
+        let shared = MessagePlan { over: 4, count: Some(3), ..alone.clone() };
         let due = |plan: &MessagePlan, number| {
             let mut times = Times::new(plan, 7, START, number, 1);
             let mut all = Vec::new();
@@ -180,11 +212,122 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, due(&alone, 0));
         assert_eq!(shared.length(1), Span(400_000_000));
-        let poisson =
-            MessagePlan { arrivals: MessageArrivals::Poisson, count: Some(20_000), ..shared };
+        let poisson = MessagePlan { arrivals: Arrivals::Poisson, count: Some(20_000), ..shared };
         let last = due(&poisson, 2).pop().expect("messages");
         let mean = last.since(START).0 as f64 / 20_000.0;
         assert!((mean / (4e9 / 30.0) - 1.0).abs() < 0.02, "{mean}");
+    }
+
+    fn at(plan: &MessagePlan, number: u64) -> Vec<u64> {
+        let mut times = Times::new(plan, 7, START, number, 1);
+        std::iter::from_fn(|| times.take(plan, 7, Nanos::MAX))
+            .filter_map(|due| match due {
+                Due::Message { at, .. } => Some(at.since(START).0),
+                Due::End => None,
+            })
+            .collect()
+    }
+
+    /// Steps and ramps: message k is due when the integral of the rate reaches k, until the rate
+    /// ends.
+    #[test]
+    fn rates_may_change() {
+        let rate: RatePlan = "10@1s,0..20@2s".parse().expect("a rate");
+        let plan = MessagePlan { rate, ..plan(1.0, None, None) };
+        let due = at(&plan, 3);
+        // 10 in the step, of which the last is due at 0.9 s, and 20 in the ramp: t^2 * 5 = k.
+        assert_eq!(due.len(), 30);
+        assert_eq!(due[..3], [0, 100_000_000, 200_000_000]);
+        for (k, at) in due[10..].iter().enumerate() {
+            let expected = 1e9 + (k as f64 / 5.0).sqrt() * 1e9;
+            assert!((*at as f64 - expected).abs() < 2.0, "{k}: {at} {expected}");
+        }
+        assert_eq!(all(&plan, 1).last(), Some(&message(due[29], true)));
+        assert_eq!((plan.end(), plan.length(1)), (Some(Span::from_secs(3)), Span::from_secs(3)));
+        // A time and a number of messages are further bounds.
+        let short = MessagePlan { time: Some(Span(250_000_000)), ..plan.clone() };
+        assert_eq!(at(&short, 3), due[..3]);
+        assert_eq!(at(&MessagePlan { count: Some(12), ..plan }, 3), due[..12]);
+    }
+
+    /// Other processes than constant and exponential ones: their means and variances.
+    #[test]
+    fn gaps_have_the_distribution_of_their_process() {
+        let gaps = |arrivals: Arrivals| {
+            let rate =
+                if arrivals.has_rate() { RatePlan::constant(1e3) } else { RatePlan::default() };
+            let plan = MessagePlan { rate, arrivals, ..plan(1.0, Some(40_000), None) };
+            let due = at(&plan, 5);
+            let gaps: Vec<f64> = std::iter::once(due[0])
+                .chain(due.windows(2).map(|two| two[1] - two[0]))
+                .map(|gap| gap as f64 / 1e6)
+                .collect();
+            let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+            let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>();
+            (mean, variance / gaps.len() as f64, at(&plan, 6) != due)
+        };
+        for (arrivals, mean, variance) in [
+            (Arrivals::Gamma(0.5), 1.0, 2.0),
+            (Arrivals::Gamma(4.0), 1.0, 0.25),
+            (Arrivals::Uniform(Span(0), Span(3_000_000)), 1.5, 0.75),
+        ] {
+            let (measured, spread, differs) = gaps(arrivals.clone());
+            assert!((measured / mean - 1.0).abs() < 0.02, "{arrivals}: {measured}");
+            assert!((spread / variance - 1.0).abs() < 0.06, "{arrivals}: {spread}");
+            assert!(differs, "{arrivals}: each stream has its own");
+        }
+    }
+
+    /// Whatever the process and the rate: the times of all streams together are those of one stream
+    /// with that schedule.
+    #[test]
+    fn one_schedule_is_dealt_to_all_streams() {
+        let trace = [0, 5, 5, 9, 20, 31, 32].map(Span).to_vec();
+        for (rate, arrivals) in [
+            ("30@1s,30..90@1s", Arrivals::Fixed),
+            ("30@1s,30..90@1s", Arrivals::Poisson),
+            ("90", Arrivals::Gamma(0.5)),
+            ("10..200@2s", Arrivals::Gamma(3.0)),
+            ("", Arrivals::Uniform(Span(1_000), Span(90_000_000))),
+            ("", Arrivals::Trace(trace.into())),
+        ] {
+            let rate = rate.parse().unwrap_or_default();
+            let alone = MessagePlan { rate, arrivals, ..plan(1.0, None, Some(Span::from_secs(2))) };
+            alone.check().expect("a valid plan");
+            let shared = MessagePlan { over: 4, ..alone.clone() };
+            let of = |numbers: std::ops::Range<u64>| {
+                let mut all: Vec<u64> = numbers.flat_map(|number| at(&shared, number)).collect();
+                all.sort_unstable();
+                all
+            };
+            let expected = at(&alone, 0);
+            assert_eq!(of(0..4), expected, "{alone:?}");
+            assert!(expected.len() > 6, "{alone:?}");
+            // Those that take their places later have the next schedule.
+            assert_eq!(of(4..8), at(&alone, 1), "{alone:?}");
+        }
+    }
+
+    #[test]
+    fn processes_and_rates_are_checked() {
+        let check = |rate: &str, arrivals| {
+            let rate = rate.parse().unwrap_or_default();
+            MessagePlan { rate, arrivals, ..plan(1.0, None, None) }.check()
+        };
+        let uniform = || Arrivals::Uniform(Span(1), Span(2));
+        assert_eq!(check("10..20@5s", Arrivals::Poisson), Ok(()));
+        assert_eq!(check("", uniform()), Ok(()));
+        for (rate, arrivals) in [
+            ("", Arrivals::Fixed),
+            ("10", uniform()),
+            ("10", Arrivals::Gamma(0.001)),
+            ("", Arrivals::Uniform(Span(0), Span(0))),
+            ("", Arrivals::Uniform(Span(3), Span(2))),
+            ("", Arrivals::Trace(Vec::new().into())),
+            ("", Arrivals::Log),
+        ] {
+            assert!(check(rate, arrivals.clone()).is_err(), "{rate} {arrivals:?}");
+        }
     }
 
     #[test]

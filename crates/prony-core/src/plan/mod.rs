@@ -52,7 +52,7 @@ pub(crate) use framing::check_version;
 pub use groups::{Group, GroupPart};
 pub use grpc::{GrpcCall, MessagePart, ScalarKind, Wire};
 pub use http2::Http2Spec;
-pub use messages::{MessageArrivals, MessagePlan, MessageReply};
+pub use messages::{MessagePlan, MessageReply};
 pub use parse::status_text;
 pub use proxy::ProxySpec;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};

@@ -193,7 +193,7 @@ impl Plan {
                         matching of replies, and --stream"
                 .into());
         }
-        if messages.count.is_none() && messages.time.is_none() {
+        if messages.count.is_none() && messages.end().is_none() {
             return Err("publishers need an end: use --messages-count or --messages-time".into());
         }
         let Load::Closed { connections, .. } = self.load else {

@@ -30,10 +30,11 @@ pub struct RatePiece {
 }
 
 /// The arrival process: how arrivals are distributed over time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
     /// Evenly spaced: arrival k is due when the integral of the rate reaches k.
+    #[default]
     Fixed,
     /// A Poisson process with that rate, inhomogeneous if the rate varies. The time to the first
     /// arrival is drawn too.
@@ -96,6 +97,14 @@ impl RatePlan {
             start += piece.length.unwrap_or(Span::ZERO);
         }
         0.0
+    }
+
+    /// The rate per second, if it is the same for ever.
+    pub fn as_constant(&self) -> Option<f64> {
+        match self.pieces[..] {
+            [RatePiece { from, to, length: None }] if from == to => Some(from),
+            _ => None,
+        }
     }
 
     /// Whether the rate changes.

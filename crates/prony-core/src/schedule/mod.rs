@@ -8,7 +8,7 @@ mod skip;
 use crate::plan::{Load, Plan};
 pub use crate::rate::{Arrivals, ArrivalsArg, RateChange, RatePiece, RatePlan, parse_trace};
 use crate::units::{Nanos, Span};
-use process::ArrivalProcess;
+pub(crate) use process::ArrivalProcess;
 use rate_control::RateControl;
 pub use skip::Skipped;
 

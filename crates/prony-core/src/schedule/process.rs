@@ -7,7 +7,7 @@ use crate::rng::{ExponentialSum, GammaSum, Sequence, Stream};
 use crate::units::Span;
 
 #[derive(Clone, Debug)]
-pub(super) enum ArrivalProcess {
+pub(crate) enum ArrivalProcess {
     /// No arrivals.
     None,
     Fixed {
@@ -40,28 +40,30 @@ pub(super) enum ArrivalProcess {
 impl ArrivalProcess {
     /// The processes of the warm-up and of the measurement.
     pub(super) fn pair(rate: &RatePlan, arrivals: &Arrivals, seed: u64) -> (Self, Self) {
-        let process = |rate: &RatePlan, stream| match arrivals {
-            Arrivals::Fixed => Self::Fixed { clock: Inverse::new(rate), next: 0 },
-            &Arrivals::Gamma(shape) if shape != 1.0 => Self::Gamma {
-                clock: Inverse::new(rate),
-                integral: GammaSum::new(Sequence::new(seed, stream), shape),
-            },
-            Arrivals::Poisson | Arrivals::Gamma(_) => Self::Poisson {
-                clock: Inverse::new(rate),
-                integral: ExponentialSum::new(Sequence::new(seed, stream)),
-            },
-            &Arrivals::Uniform(low, high) => {
-                Self::Uniform { low, high, last: Span::ZERO, draws: Sequence::new(seed, stream) }
-            }
-            Arrivals::Trace(times) => Self::Trace { times: Arc::clone(times), next: 0 },
-            // Its requests come from a feed.
-            Arrivals::Log => Self::None,
-        };
+        let process =
+            |rate: &RatePlan, stream| Self::new(rate, arrivals, Sequence::new(seed, stream));
         let warmup = match arrivals {
             Arrivals::Trace(_) => Self::None,
             _ => process(&RatePlan::constant(rate.initial()), Stream::Warmup),
         };
         (warmup, process(rate, Stream::Arrivals))
+    }
+
+    /// The process with this rate, from these draws.
+    pub(crate) fn new(rate: &RatePlan, arrivals: &Arrivals, draws: Sequence) -> Self {
+        match arrivals {
+            Arrivals::Fixed => Self::Fixed { clock: Inverse::new(rate), next: 0 },
+            &Arrivals::Gamma(shape) if shape != 1.0 => {
+                Self::Gamma { clock: Inverse::new(rate), integral: GammaSum::new(draws, shape) }
+            }
+            Arrivals::Poisson | Arrivals::Gamma(_) => {
+                Self::Poisson { clock: Inverse::new(rate), integral: ExponentialSum::new(draws) }
+            }
+            &Arrivals::Uniform(low, high) => Self::Uniform { low, high, last: Span::ZERO, draws },
+            Arrivals::Trace(times) => Self::Trace { times: Arc::clone(times), next: 0 },
+            // Its requests come from a feed.
+            Arrivals::Log => Self::None,
+        }
     }
 
     /// Continue with another rate. Return the time that the latest arrival has under this rate, or
@@ -86,7 +88,7 @@ impl ArrivalProcess {
 
     /// Skip `others` arrivals and return the time of the following one, if there is one.
     #[inline]
-    pub(super) fn next(&mut self, others: u64) -> Option<Span> {
+    pub(crate) fn next(&mut self, others: u64) -> Option<Span> {
         match self {
             Self::None => None,
             Self::Fixed { clock, next } => {

@@ -1,8 +1,9 @@
 //! What a load with connections of WebSocket sends.
 
-use prony_core::plan::{HttpVersion, MessageArrivals, Plan, PlanSize, WebSocketPlan};
+use prony_core::plan::{HttpVersion, MessagePlan, Plan, PlanSize, WebSocketPlan};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
+use prony_core::schedule::Arrivals;
 
 use crate::units;
 
@@ -39,15 +40,11 @@ pub(super) fn parts(plan: &Plan, spec: &WebSocketPlan, size: &PlanSize) -> Vec<S
         parts.push("texts of any bytes accepted".to_owned());
     }
     if messages.count != Some(1) {
-        let random = match messages.arrivals {
-            MessageArrivals::Fixed => "",
-            MessageArrivals::Poisson => " (Poisson)",
-        };
-        let rate = units::rate(messages.rate);
         let each = if spec.broadcast.is_some() { "publisher" } else { "connection" };
+        let times = times(messages);
         parts.push(match messages.over {
-            1 => format!("{rate}{random} on each {each}"),
-            _ => format!("{rate}{random} on all {each}s together"),
+            1 => format!("{times} on each {each}"),
+            _ => format!("{times} on all {each}s together"),
         });
     }
     if let Some(count) = messages.count {
@@ -62,6 +59,20 @@ pub(super) fn parts(plan: &Plan, spec: &WebSocketPlan, size: &PlanSize) -> Vec<S
         parts.push(units::counted(broadcast.publishers.into(), "publisher", "publishers"));
     }
     parts
+}
+
+/// The rate of messages, or the times between them.
+fn times(messages: &MessagePlan) -> String {
+    let rate = match messages.rate.as_constant() {
+        Some(rate) => units::rate(rate),
+        None => format!("{} per second", messages.rate),
+    };
+    match &messages.arrivals {
+        Arrivals::Fixed => rate,
+        Arrivals::Poisson => format!("{rate} (Poisson)"),
+        Arrivals::Gamma(shape) => format!("{rate} (gamma, shape {shape})"),
+        arrivals => format!("{arrivals} between messages"),
+    }
 }
 
 fn pings(spec: &WebSocketPlan) -> Option<String> {

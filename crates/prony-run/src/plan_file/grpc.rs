@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use prony_core::plan::{
-    CallSpec, Expect, GrpcCall, HttpVersion, MessageArrivals, MessagePlan, MessageReply, Plan,
-};
-use prony_core::schedule::RatePlan;
+use prony_core::plan::{CallSpec, Expect, GrpcCall, HttpVersion, MessagePlan, MessageReply, Plan};
+use prony_core::schedule::Arrivals;
 use toml::de::DeValue;
 
 use super::explain::{line, quoted};
@@ -14,6 +12,8 @@ use super::request::Requests;
 use crate::builder::Draft;
 use crate::grpc::{GrpcDraft, MessagesDraft};
 use crate::values;
+
+const ARRIVALS: &str = "fixed, poisson, gamma:0.5 or uniform:10ms:90ms";
 
 const FILES: &str = "the name of a file, or a list of them";
 const TIMEOUT_FROM: &[(&str, bool)] = &[("send", false), ("intended", true)];
@@ -69,8 +69,7 @@ impl<'a> Requests<'a> {
         let rate = section.take("messages");
         let rate = rate.and_then(|i| i.parse(problems, "a rate: \"10/s\"", values::message_rate));
         let arrivals = section.take("messages-arrivals");
-        let arrivals =
-            arrivals.and_then(|i| i.parse(problems, "fixed or poisson", values::message_arrivals));
+        let arrivals = arrivals.and_then(|i| i.parse(problems, ARRIVALS, values::message_arrivals));
         let count = section.take("messages-count");
         let count = count.and_then(|i| i.parse(problems, "a number", values::positive));
         let time = section.take("messages-time");
@@ -79,7 +78,7 @@ impl<'a> Requests<'a> {
         let reply = reply.and_then(|i| i.string(problems, REPLY)).map(str::to_owned);
         let draft =
             MessagesDraft { rate, arrivals: arrivals.unwrap_or_default(), count, time, reply };
-        if draft.rate.is_none() && draft != MessagesDraft::default() {
+        if draft.lacks_rate() {
             let what = "the table has options of a schedule of messages, but no rate: `messages`";
             problems.add(at, what);
         }
@@ -155,11 +154,12 @@ pub(super) fn explain(plan: &Plan, out: &mut String) {
 /// Writes the schedule of messages.
 pub(super) fn explain_messages(plan: &Plan, out: &mut String) {
     let Some(messages) = plan.messages.as_deref() else { return };
-    let MessagePlan { rate, over: _, arrivals, count, time, reply } = *messages;
-    let rate = RatePlan::constant(rate);
-    line(out, "messages", quoted(&rate.to_string()));
-    if arrivals == MessageArrivals::Poisson {
-        line(out, "messages-arrivals", quoted("poisson"));
+    let MessagePlan { rate, over: _, arrivals, count, time, reply } = messages;
+    if arrivals.has_rate() {
+        line(out, "messages", quoted(&rate.to_string()));
+    }
+    if *arrivals != Arrivals::Fixed {
+        line(out, "messages-arrivals", quoted(&arrivals.to_string()));
     }
     if let Some(count) = count {
         line(out, "messages-count", count);

@@ -1,9 +1,6 @@
 //! Broadcasts over WebSocket: times by arithmetic, and a server whose mistakes are known.
 
-use prony_core::plan::{
-    BroadcastPlan, Expect, MessageArrivals, MessagePlan, MessageReply, Plan, Stop, Think,
-    WebSocketPlan,
-};
+use prony_core::plan::{BroadcastPlan, Expect, MessagePlan, Plan, Stop, Think, WebSocketPlan};
 use prony_core::record::{Broadcast, Tally};
 use prony_core::serve::{
     BroadcastFaults, Latency, Serve, Served, ServerBehavior, Share, SocketBehavior, Stall, Stalls,
@@ -30,7 +27,6 @@ pub(crate) fn broadcast(
     for call in &mut calls {
         call.body = b"{\"text\":\"{{stamp}}\",\"more\":\"some more text\"}".to_vec();
     }
-    let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
     let spec = BroadcastPlan { publishers, after, wait: Span::from_secs(2), process: 0 };
     let plan = Plan {
         calls: calls.into(),
@@ -39,14 +35,7 @@ pub(crate) fn broadcast(
             broadcast: Some(Box::new(spec)),
             ..WebSocketPlan::default()
         })),
-        messages: Some(Box::new(MessagePlan {
-            rate,
-            over: 1,
-            arrivals,
-            count: Some(count),
-            time: None,
-            reply,
-        })),
+        messages: Some(Box::new(MessagePlan::fixed(rate, Some(count), None))),
         expect: Expect { statuses: vec![(1000, 1000)], ..Expect::default() },
         requests_per_connection: Some(1),
         timeout: Span::from_secs(600),

@@ -3,9 +3,7 @@
 
 use prony_core::fault::Fault;
 use prony_core::grpc::prefix;
-use prony_core::plan::{
-    CallSpec, Expect, GrpcCall, Http2Spec, MessageArrivals, MessagePlan, MessageReply, Plan, Think,
-};
+use prony_core::plan::{CallSpec, Expect, GrpcCall, Http2Spec, MessagePlan, Plan, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, ServerBehavior, Stall, Stalls};
@@ -41,14 +39,7 @@ fn call(messages: &[Vec<u8>]) -> CallSpec {
 }
 
 pub(crate) fn schedule(rate: f64, count: u64) -> MessagePlan {
-    MessagePlan {
-        over: 1,
-        rate,
-        arrivals: MessageArrivals::Fixed,
-        count: Some(count),
-        time: None,
-        reply: MessageReply::Usual,
-    }
+    MessagePlan::fixed(rate, Some(count), None)
 }
 
 pub(crate) fn with_messages(plan: Plan, messages: MessagePlan) -> Plan {
@@ -124,7 +115,7 @@ fn p02_a_freeze_delays_the_messages_that_are_due_in_it() {
 #[test]
 fn known_distributions_are_measured_within_1_percent() {
     let messages = MessagePlan {
-        arrivals: MessageArrivals::Poisson,
+        arrivals: Arrivals::Poisson,
         count: None,
         time: Some(Span::from_secs(100)),
         ..schedule(20.0, 1)
@@ -154,14 +145,11 @@ fn counters_of_both_sides_are_equal() {
         let calls = vec![call(&sizes.collect::<Vec<_>>())];
         let count = rng.between(1, 60);
         let messages = MessagePlan {
-            arrivals: if rng.chance(0.5) {
-                MessageArrivals::Poisson
-            } else {
-                MessageArrivals::Fixed
-            },
+            arrivals: if rng.chance(0.5) { Arrivals::Poisson } else { Arrivals::Fixed },
             count: rng.chance(0.8).then_some(count),
             ..schedule(10.0 + rng.unit() * 5_000.0, 1)
         };
+        let each = messages.count.unwrap_or(own);
         let (connections, streams) = (rng.between(1, 4) as u32, rng.between(1, 20) as u32);
         let base = if rng.chance(0.5) {
             open(200.0, Arrivals::Poisson, rng.between(1, 40))
@@ -188,7 +176,6 @@ fn counters_of_both_sides_are_equal() {
         let t = outcome.main();
         assert_eq!((t.failed, t.unfinished), (0, 0), "{:?}", t.faults);
         let counts = *t.stream_messages.expect("messages");
-        let each = messages.count.unwrap_or(own);
         assert_eq!(counts.sent, t.replies * each);
         assert_eq!([counts.awaited, counts.answered, counts.received], [counts.sent; 3]);
         assert_eq!((counts.unmatched, serve.served().violations), (0, 0));

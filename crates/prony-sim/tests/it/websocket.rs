@@ -1,27 +1,29 @@
 //! WebSocket against prony's target server: times by arithmetic, freezes, a known distribution,
 //! counters of both sides.
 
+use std::collections::BTreeMap;
+
 use prony_core::fault::Fault;
+use prony_core::machine::Machine;
 use prony_core::plan::{
-    Expect, MessageArrivals, MessagePlan, MessageReply, Plan, Stop, StreamFormat, StreamPlan,
-    Think, WebSocketPlan,
+    Expect, MessagePlan, MessageReply, Plan, Stop, StreamFormat, StreamPlan, Think, WebSocketPlan,
 };
 use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
+use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior, Stall, Stalls};
-use prony_core::units::Span;
+use prony_core::units::{ConnId, Nanos, Span};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
 
+use crate::delegate::delegate;
 use crate::faults::random_setup;
 use crate::known::{assert_close, assert_exponential};
 use crate::plans::{Seed, assert_invariants, closed, ms, open};
 
 pub(crate) fn schedule(rate: f64, count: u64) -> MessagePlan {
-    let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
-    MessagePlan { rate, over: 1, arrivals, count: Some(count), time: None, reply }
+    MessagePlan::fixed(rate, Some(count), None)
 }
 
 pub(crate) fn websocket(
@@ -119,7 +121,7 @@ fn a_freeze_delays_the_messages_that_are_due_in_it() {
 #[test]
 fn known_distributions_are_measured_within_1_percent() {
     let messages = MessagePlan {
-        arrivals: MessageArrivals::Poisson,
+        arrivals: Arrivals::Poisson,
         count: None,
         time: Some(Span::from_secs(500)),
         ..schedule(40.0, 1)
@@ -281,7 +283,7 @@ pub(crate) fn random_plan(rng: &mut Rng) -> Plan {
         false => closed(rng.between(1, 8) as u32, Think::None, ms(rng.between(100, 900))),
     };
     let messages = MessagePlan {
-        arrivals: if rng.chance(0.5) { MessageArrivals::Poisson } else { MessageArrivals::Fixed },
+        arrivals: if rng.chance(0.5) { Arrivals::Poisson } else { Arrivals::Fixed },
         ..schedule(20.0 + rng.unit() * 2_000.0, rng.between(1, 60))
     };
     websocket(plan, Some(messages), None)
@@ -374,4 +376,102 @@ fn broken_links_break_no_invariant() {
         assert!(counts.received <= counts.sent && counts.answered <= counts.awaited);
     }
     assert!(failed > 50, "{failed}");
+}
+
+/// A server that notes when it has received something on each connection after its handshake.
+struct Timed<'s> {
+    server: &'s mut Serve,
+    received: BTreeMap<ConnId, Vec<Nanos>>,
+}
+
+impl Machine for Timed<'_> {
+    delegate!(server: on_connected on_closed on_tick on_stop poll_action take_output deadline);
+
+    fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
+        self.server.on_accepted(listener, now)
+    }
+    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
+        self.received.entry(id).or_default().push(now);
+        self.server.on_recv(id, data, now);
+    }
+}
+
+/// A step and a ramp, for each connection and for all of them together: message k is sent when the
+/// integral of the rate reaches k, to the nanosecond, and the end of the rate ends the connections.
+#[test]
+fn messages_follow_a_rate_that_changes() {
+    let rate: RatePlan = "40@1s,40..160@2s".parse().expect("a rate");
+    // 40 in the step, then 40 t + 30 t^2.
+    let truth: Vec<f64> = (0..40)
+        .map(|k| f64::from(k) / 40.0)
+        .chain((0..200).map(|k| 1.0 + ((1_600.0 + 120.0 * f64::from(k)).sqrt() - 40.0) / 60.0))
+        .collect();
+    for (over, shares) in [(1, 1), (8, 1), (8, 3)] {
+        let messages =
+            MessagePlan { rate: rate.clone(), over, ..MessagePlan::fixed(1.0, None, None) };
+        let stop = Stop { requests: Some(8), ..Stop::default() };
+        let plan = Plan { stop, ..closed(8, Think::None, ms(1)) };
+        let plan = websocket(plan, Some(messages), None);
+        let mut serve = Serve::new(echo(Latency::None), 5);
+        let mut timed = Timed { server: &mut serve, received: BTreeMap::new() };
+        let setup = Setup::new(Link::with_latency(Span::ZERO), 5);
+        let t = load(&plan, shares, &setup, &mut [&mut timed]).main();
+        assert_eq!((t.replies, t.failed), (8, 0), "{:?}", t.faults);
+        let mut received: Vec<Vec<Nanos>> = timed.received.into_values().collect();
+        assert_eq!(received.len(), 8);
+        // What comes first is the handshake, and the close is the last.
+        for times in &mut received {
+            times.remove(0);
+            times.pop();
+        }
+        let all = if over == 1 { received.clone() } else { vec![received.concat()] };
+        for mut times in all {
+            times.sort_unstable();
+            assert_eq!(times.len(), truth.len(), "{over} {shares}");
+            for (k, (at, truth)) in times.iter().zip(&truth).enumerate() {
+                let off = at.since(Nanos::ZERO).0 as f64 - truth * 1e9;
+                assert!(off.abs() < 2.0, "{over} {shares}: message {k} at {at:?}, not {truth}");
+            }
+        }
+        assert_eq!(t.stream_messages.expect("messages").answered, 240 * 8 / u64::from(over));
+        assert_eq!(t.times.message_lag.max(), Some(Span::ZERO));
+    }
+}
+
+/// Bursts and uniform times of one schedule over all connections: what all send together has the
+/// mean and the variance of that process.
+#[test]
+fn processes_over_all_connections_are_those_of_one() {
+    for (rate, arrivals, mean, variance) in [
+        ("100", Arrivals::Gamma(0.5), 10e-3, 2.0),
+        ("100", Arrivals::Gamma(4.0), 10e-3, 0.25),
+        ("", Arrivals::Uniform(ms(5), ms(15)), 10e-3, 1.0 / 12.0),
+    ] {
+        let rate = rate.parse().unwrap_or_default();
+        let time = Some(Span::from_secs(300));
+        let messages =
+            MessagePlan { rate, arrivals, over: 5, ..MessagePlan::fixed(1.0, None, time) };
+        let stop = Stop { requests: Some(5), ..Stop::default() };
+        let plan = Plan { stop, ..closed(5, Think::None, ms(1)) };
+        let plan = websocket(plan, Some(messages), None);
+        let mut serve = Serve::new(echo(Latency::None), 5);
+        let mut timed = Timed { server: &mut serve, received: BTreeMap::new() };
+        let setup = Setup::new(Link::with_latency(Span::ZERO), 5);
+        let t = load(&plan, 1, &setup, &mut [&mut timed]).main();
+        assert_eq!((t.replies, t.failed), (5, 0), "{:?}", t.faults);
+        let mut all: Vec<f64> = timed
+            .received
+            .into_values()
+            .flat_map(|times| times[1..times.len() - 1].to_vec())
+            .map(|at| at.since(Nanos::ZERO).as_secs_f64())
+            .collect();
+        all.sort_by(f64::total_cmp);
+        let gaps: Vec<f64> = all.windows(2).map(|two| two[1] - two[0]).collect();
+        let n = gaps.len() as f64;
+        let found = gaps.iter().sum::<f64>() / n;
+        let spread = gaps.iter().map(|gap| (gap / mean - 1.0).powi(2)).sum::<f64>() / n;
+        assert!((n / 30_000.0 - 1.0).abs() < 0.03, "{n}");
+        assert!((found / mean - 1.0).abs() < 0.03, "{found}");
+        assert!((spread / variance - 1.0).abs() < 0.1, "{spread}, not {variance}");
+    }
 }

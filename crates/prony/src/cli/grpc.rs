@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use prony_core::plan::{Expect, HttpVersion, MessageArrivals, Plan};
+use clap::{ArgGroup, Args};
+use prony_core::plan::{Expect, HttpVersion, Plan};
+use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::{Url, UrlKind};
 use prony_core::units::Span;
 use prony_io::{Family, Options};
@@ -15,6 +16,7 @@ use super::{GRPC, MESSAGES, values};
 
 /// Options of gRPC.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
+#[command(group(ArgGroup::new("schedule").multiple(true)))]
 pub struct GrpcArgs {
     /// Call this method of gRPC: package.Service/Method
     ///
@@ -58,32 +60,37 @@ pub struct GrpcArgs {
     ///
     /// For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
     /// schedule counts from the intended start of the call. Messages are those of --body in turn.
-    #[arg(long, value_name = "RATE", help_heading = MESSAGES, value_parser = values::message_rate)]
-    pub messages: Option<f64>,
+    #[arg(
+        long, value_name = "RATE", help_heading = MESSAGES, group = "schedule",
+        value_parser = values::message_rate,
+    )]
+    pub messages: Option<RatePlan>,
     /// Messages per call [default: those of --body once, or as many as --messages-time allows]
     #[arg(
-        long, value_name = "N", help_heading = MESSAGES, requires = "messages",
+        long, value_name = "N", help_heading = MESSAGES, requires = "schedule",
         value_parser = values::positive,
     )]
     pub messages_count: Option<u64>,
     /// For how long each call sends messages
     #[arg(
-        long, value_name = "T", help_heading = MESSAGES, requires = "messages",
+        long, value_name = "T", help_heading = MESSAGES, requires = "schedule",
         value_parser = values::positive_span,
     )]
     pub messages_time: Option<Span>,
-    /// Times between messages: fixed or poisson
+    /// Times between messages: fixed, poisson, gamma:SHAPE, uniform:LOW:HIGH [default: fixed]
+    ///
+    /// As those of --arrivals. Uniform times have no rate: without --messages.
     #[arg(
-        long, value_name = "PROCESS", help_heading = MESSAGES, requires = "messages",
-        default_value = "fixed", value_parser = values::message_arrivals,
+        long, value_name = "PROCESS", help_heading = MESSAGES, group = "schedule",
+        value_parser = values::message_arrivals,
     )]
-    pub messages_arrivals: MessageArrivals,
+    pub messages_arrivals: Option<Arrivals>,
     /// How replies are matched with messages: order, none, or the name of a field [default: order]
     ///
     /// REQUEST:REPLY names different fields in both. Methods with one reply have none by default.
     /// WebSocket has no fields, but token: the reply has the stamp that prony puts into its
     /// message, at {{stamp}} or before it.
-    #[arg(long, value_name = "HOW", help_heading = MESSAGES, requires = "messages")]
+    #[arg(long, value_name = "HOW", help_heading = MESSAGES, requires = "schedule")]
     pub messages_reply: Option<String>,
     /// Statuses of gRPC that count as success [default: OK]
     ///
@@ -139,9 +146,11 @@ impl GrpcArgs {
 
     /// Refuses options of gRPC without a call of gRPC.
     pub(crate) fn check(&self, is_grpc: bool, is_websocket: bool) -> Result<(), Error> {
-        if self.messages.is_some() && !is_grpc && !is_websocket {
+        let is_given = self.messages.is_some() || self.messages_arrivals.is_some();
+        if is_given && !is_grpc && !is_websocket {
             let why = "requests of HTTP have no messages";
-            return Err(Error::Needs("--messages", "a grpc:// or ws:// URL, or --grpc", why));
+            let option = if self.messages.is_some() { "--messages" } else { "--messages-arrivals" };
+            return Err(Error::Needs(option, "a grpc:// or ws:// URL, or --grpc", why));
         }
         let given = [
             (!self.proto.is_empty(), "--proto"),
@@ -166,8 +175,8 @@ impl GrpcArgs {
     /// The schedule of messages.
     pub(crate) fn messages(&self) -> MessagesDraft {
         MessagesDraft {
-            rate: self.messages,
-            arrivals: self.messages_arrivals,
+            rate: self.messages.clone(),
+            arrivals: self.messages_arrivals.clone().unwrap_or_default(),
             count: self.messages_count,
             time: self.messages_time,
             reply: self.messages_reply.clone(),

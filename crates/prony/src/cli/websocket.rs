@@ -26,7 +26,7 @@ pub struct WebSocketArgs {
     ///
     /// With all, the connections of -c (with --publishers: the publishers) send in turn.
     #[arg(
-        long, value_name = "WHICH", help_heading = WEBSOCKET, requires = "messages",
+        long, value_name = "WHICH", help_heading = WEBSOCKET, requires = "schedule",
         default_value = "each", value_parser = ["each", "all"],
     )]
     pub messages_over: String,
@@ -50,7 +50,7 @@ pub struct WebSocketArgs {
     /// Measures a server that passes each message to all other connections: delivery times, spread
     /// and reach (docs/streams.md). -n is -c by default: each connection is opened once.
     #[arg(
-        long, value_name = "N", help_heading = WEBSOCKET, requires = "messages",
+        long, value_name = "N", help_heading = WEBSOCKET, requires = "schedule",
         value_parser = values::connections,
     )]
     pub publishers: Option<u32>,

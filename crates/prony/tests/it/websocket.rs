@@ -152,32 +152,34 @@ fn other_statuses_are_failures_that_can_be_expected() {
     assert_eq!((report.status(403), report.count("failed")), (5, 0));
 }
 
-/// `--explain` writes a plan file that gives the same run, in virtual time, too.
+/// `--explain` writes a plan file that gives the same run, in virtual time, too; with any rate and
+/// any times between messages.
 #[test]
 fn plans_are_explained_and_simulated() {
+    for (schedule, least, most) in [
+        (
+            &["--messages", "50/s", "--messages-time", "1s", "--messages-arrivals", "poisson"][..],
+            800,
+            1_200,
+        ),
+        (&["--messages", "10@500ms,0..100@1s"], 20 * 55, 20 * 55),
+        (
+            &["--messages", "50", "--messages-arrivals", "gamma:0.5", "--messages-time", "1s"],
+            700,
+            1_300,
+        ),
+        (&["--messages-arrivals", "uniform:10ms:30ms", "--messages-count", "40"], 800, 800),
+    ] {
+        is_explained_and_simulated(schedule, least..=most);
+    }
+}
+
+fn is_explained_and_simulated(schedule: &[&str], expected: std::ops::RangeInclusive<u64>) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("plan.toml");
     let file = file.to_str().expect("UTF-8");
-    let load = [
-        "ws://127.0.0.1/chat",
-        "-r",
-        "10",
-        "-n",
-        "20",
-        "-b",
-        "hi",
-        "--binary",
-        "--messages",
-        "50/s",
-        "--messages-time",
-        "1s",
-        "--messages-arrivals",
-        "poisson",
-        "--subprotocol",
-        "a",
-        "--simulate",
-        "7",
-    ];
+    let url = ["ws://127.0.0.1/chat", "-r", "10", "-n", "20", "-b", "hi", "--binary"];
+    let load = [&url[..], schedule, &["--subprotocol", "a", "--simulate", "7"]].concat();
     let explained = prony(&[&load[..], &["--explain"]].concat());
     assert_eq!(explained.code, 0, "{}", explained.stderr);
     assert!(explained.stdout.contains("url = \"ws://127.0.0.1\""), "{}", explained.stdout);
@@ -189,8 +191,28 @@ fn plans_are_explained_and_simulated() {
     assert_eq!(direct.0["measurement"], read.0["measurement"]);
     assert_eq!((direct.status(1000), direct.count("failed")), (20, 0));
     let sent = count(tally(&direct), "sent");
-    assert!((800..1_200).contains(&sent), "{sent}");
+    assert!(expected.contains(&sent), "{schedule:?}: {sent}");
     assert_eq!(count(tally(&direct), "answered"), sent);
+}
+
+/// A ramp over all connections, and uniform times on each, against a real server.
+#[test]
+fn messages_follow_any_schedule() {
+    let _alone = alone();
+    let server = Serve::start(&["--ws", "echo"]);
+    let url = ws(&server.url("/"));
+    let load = ["-n", "5", "-c", "5", "-b", "hello"];
+    let ramp = ["--messages", "20..180@1s", "--messages-over", "all", &url];
+    let report = measure(&[&load[..], &ramp].concat());
+    assert_eq!((report.status(1000), report.count("failed")), (5, 0));
+    assert_eq!(count(tally(&report), "answered"), 100);
+    let uniform = ["--messages-arrivals", "uniform:5ms:15ms", "--messages-time", "1s", &url];
+    let report = measure(&[&load[..], &uniform].concat());
+    assert_eq!((report.status(1000), report.count("failed")), (5, 0));
+    let sent = count(tally(&report), "answered");
+    assert!((5 * 85..5 * 115).contains(&sent), "{sent}");
+    let counters = server.stop();
+    assert_eq!(served(&counters, "socket_messages_received"), 100 + sent);
 }
 
 /// A Python with the package `websockets`.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use prony_core::fault::Fault;
 use prony_core::plan::{
     self, Alternative, AtLimit, Clients, Control, Follow, Gate, Group, GrpcCall, Http2Spec,
-    HttpVersion, Load, MessageArrivals, MessagePart, MessagePlan, MessageReply, Pace, Placement,
-    ProxySpec, RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan, Switch, Think,
+    HttpVersion, Load, MessagePart, MessagePlan, MessageReply, Pace, Placement, ProxySpec,
+    RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan, Switch, Think,
     TokenDialect, TokenPlan,
 };
 use prony_core::proto::StreamCounts;
@@ -183,9 +183,9 @@ fn over_http2() -> [Summary; 3] {
     limited.main.times.stream_wait.record_n(Span(1_000), 3);
     blocked.main.times.flow_wait.record_n(Span(2_000_000), 3);
     run.plan.messages = Some(Box::new(MessagePlan {
-        rate: 10.0,
+        rate: "10@1s,10..20@5s".parse().expect("a rate"),
         over: 3,
-        arrivals: MessageArrivals::Poisson,
+        arrivals: Arrivals::Gamma(0.5),
         count: Some(3),
         time: Some(Span::from_secs(1)),
         reply: MessageReply::Field,

@@ -114,11 +114,12 @@ impl Messages {
         let stream = self.stream(id.slot);
         let continues = stream.continues(id);
         (stream.id, stream.conn, stream.intended, stream.call) = (id, conn, intended, call);
+        let is_paced = times.is_some();
         stream.times = times;
         if !continues {
             stream.ledger.clear();
         }
-        times.and_then(|_| self.due(id.slot, now))
+        is_paced.then(|| self.due(id.slot, now)).flatten()
     }
 
     /// The exchange of the stream in this slot, if one of its messages is due.

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::{
-    CallSpec, Load, MessageArrivals, MessagePlan, MessageReply, Stop, StreamFormat, StreamPlan,
-    Think, WebSocketPlan,
+    CallSpec, Load, MessagePlan, MessageReply, Stop, StreamFormat, StreamPlan, Think, WebSocketPlan,
 };
 use crate::target::Endpoint;
 use crate::websocket::{Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, Role, accept_of};
@@ -92,17 +91,8 @@ pub(super) fn plan(messages: Option<MessageReply>, stream: bool) -> Plan {
         ..WebSocketPlan::default()
     };
     let plan = Plan {
-        messages: messages.map(|reply| {
-            let arrivals = MessageArrivals::Fixed;
-            Box::new(MessagePlan {
-                rate: 1.0,
-                over: 1,
-                arrivals,
-                count: Some(2),
-                time: None,
-                reply,
-            })
-        }),
+        messages: messages
+            .map(|reply| Box::new(MessagePlan { reply, ..MessagePlan::fixed(1.0, Some(2), None) })),
         stream: stream.then(|| Box::new(StreamPlan::new(StreamFormat::Messages))),
         websocket: Some(Box::new(websocket)),
         requests_per_connection: Some(1),

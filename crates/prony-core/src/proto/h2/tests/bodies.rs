@@ -3,7 +3,7 @@
 use super::*;
 use crate::grpc::prefix;
 use crate::http2::{FRAME_SIZE, WINDOW};
-use crate::plan::{GrpcCall, MessageArrivals, MessagePlan, MessageReply};
+use crate::plan::{GrpcCall, MessagePlan};
 use crate::proto::h2::bodies::Spare;
 use crate::proto::h2::conn::CANCELS_MAX;
 use crate::units::Span;
@@ -284,15 +284,7 @@ fn paced(long: usize) -> Client {
     call.body = framed.collect::<Vec<_>>().concat();
     call.grpc = Some(Box::new(GrpcCall { streams: true, takes: true, ..GrpcCall::default() }));
     let mut plan = plan(vec![call]);
-    let (arrivals, reply) = (MessageArrivals::Fixed, MessageReply::Usual);
-    plan.messages = Some(Box::new(MessagePlan {
-        rate: 1.0,
-        over: 1,
-        arrivals,
-        count: None,
-        time: None,
-        reply,
-    }));
+    plan.messages = Some(Box::new(MessagePlan::fixed(1.0, None, None)));
     Client::new(&plan)
 }
 
