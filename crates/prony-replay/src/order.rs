@@ -4,13 +4,13 @@
 //! other in the log, get as many sorted draws from the uniform distribution on that second. So the
 //! times of a second are uniform and independent, and the order of its lines is that of the log.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod queue;
 
 use prony_core::rng::{Stream, keyed};
 
 use crate::record::Record;
 use crate::times::{SECOND, Stamp};
+use queue::Queue;
 
 /// The most records that are held. The window is shorter if it has more.
 pub(crate) const HELD_MAX: usize = 1 << 18;
@@ -25,8 +25,7 @@ pub(crate) struct Order {
     /// Successive lines with this time, which is known to the second only.
     run: Vec<u32>,
     run_stamp: Stamp,
-    /// Time, number of the line, place.
-    heap: BinaryHeap<Reverse<(i64, u64, u32)>>,
+    queue: Queue,
     records: Vec<Record>,
     free: Vec<u32>,
     /// Scratch.
@@ -50,7 +49,7 @@ impl Order {
             seed,
             run: Vec::new(),
             run_stamp: Stamp { at: 0, step: 1 },
-            heap: BinaryHeap::new(),
+            queue: Queue::new(),
             records: Vec::new(),
             free: Vec::new(),
             draws: Vec::new(),
@@ -123,19 +122,20 @@ impl Order {
             self.moved += 1;
             self.moved_most = self.moved_most.max(self.left.abs_diff(at));
         }
-        self.heap.push(Reverse((record.at, record.line, place)));
+        self.queue.push((record.at, record.line, place));
     }
 
     /// The next record, if no line of the window can be before it.
     #[inline]
     pub(crate) fn pop(&mut self, ended: bool) -> Option<u32> {
-        let &Reverse((at, _, place)) = self.heap.peek()?;
-        // Lines of the same second are not in the heap yet.
+        let entry = self.queue.peek()?;
+        let (at, _, place) = entry;
+        // Lines of the same second are not in the queue yet.
         let until = self.newest.saturating_sub(self.window);
-        if at >= until && !ended && self.heap.len() < HELD_MAX {
+        if at >= until && !ended && self.queue.len() < HELD_MAX {
             return None;
         }
-        self.heap.pop();
+        self.queue.remove(entry);
         self.left = at;
         self.free.push(place);
         Some(place)
