@@ -5,12 +5,14 @@ mod events;
 mod http2;
 mod redirect;
 mod streams;
+mod tunnel;
 mod websocket;
 
 pub use checks::checks;
 pub use events::events;
 pub use http2::{hpack, huffman, serve};
 pub use streams::{grpc, streams};
+pub use tunnel::tunnel;
 pub use websocket::websocket;
 
 use crate::echo::{self, Echo, EchoBehavior};
@@ -568,18 +570,15 @@ mod tests {
     }
 
     #[test]
-    fn corpus_of_template() {
+    fn corpora_of_templates_and_conditions() {
         replay("template", super::template);
-    }
-
-    #[test]
-    fn corpus_of_condition() {
         replay("condition", super::condition);
     }
 
     #[test]
-    fn corpus_of_tls_records() {
+    fn corpora_of_what_opens_connections() {
         replay("tls_records", super::tls_records);
+        replay("tunnel", super::tunnel);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Patterns of URLs as curl has them, `/item/[1-100]` and `/{cart,list}`, as template fields.
 
+pub mod fuzzing;
+
 use prony_core::script::Template;
 
 /// The most values of a pattern of which one is drawn, if they are no simple numbers.
