@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use prony_import::Format;
+use prony_run::values;
 
 /// A file of another tool, as a plan file.
 #[derive(Clone, Debug, Args)]
@@ -31,7 +32,7 @@ pub struct ImportArgs {
     /// Draw the values that a description leaves open, by this seed (openapi)
     ///
     /// By default they are the least ones, and optional fields are left out.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::seed)]
     pub seed: Option<u64>,
     /// How often to make the operations with this tag; others have the weight 1 (openapi)
     ///

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::fmt;
+use std::num::{IntErrorKind, ParseIntError};
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -155,7 +156,9 @@ fn of_value(e: &clap::Error) -> Option<String> {
     let name = arg.split(" <").next().unwrap_or(arg).trim_matches(['<', '>']);
     match (e.kind(), e.get(ContextKind::ValidValue)) {
         (ErrorKind::ValueValidation, _) => {
-            let why = e.source()?.to_string();
+            let source = e.source()?;
+            let number = source.downcast_ref::<ParseIntError>();
+            let why = number.map_or_else(|| source.to_string(), |e| no_number(value, e));
             // Most messages contain the value.
             let named = why.contains(&format!("'{value}'"));
             if SECRETS.contains(&name) {
@@ -178,6 +181,16 @@ fn of_value(e: &clap::Error) -> Option<String> {
             Some(format!("{name}: '{value}' is unknown; write one of {}{hint}", valid.join(", ")))
         }
         _ => None,
+    }
+}
+
+/// Why a value is not the number that its option has, for options without a parser of their own.
+fn no_number(value: &str, e: &ParseIntError) -> String {
+    let value: String = value.chars().map(visible).collect();
+    match e.kind() {
+        IntErrorKind::Zero => "must be at least 1".to_owned(),
+        IntErrorKind::PosOverflow => format!("'{value}' is too large"),
+        _ => format!("'{value}' is not a whole number; write one such as 42"),
     }
 }
 

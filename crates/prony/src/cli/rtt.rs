@@ -315,6 +315,10 @@ impl Place {
     /// Parses `HOST:PORT`, `HOST`, `PORT`, `[V6]:PORT` or `unix:PATH`.
     pub fn parse(what: &'static str, text: &str) -> Result<Self, Error> {
         let wrong = |why: String| Error::Value { what, value: text.to_owned(), why };
+        if text.is_empty() {
+            let forms = "write HOST, HOST:PORT, [IPV6]:PORT or unix:PATH";
+            return Err(Error::Argument(format!("{what}: the address is empty; {forms}")));
+        }
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
                 return Err(wrong("has no path; write unix:PATH".into()));
@@ -341,6 +345,10 @@ impl Place {
 pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
     check_sources(&args.exec)?;
     let (named, target) = named(&args.target);
+    if let Some(transport) = named.filter(|_| target.is_empty()) {
+        let why = format!("has no host; write {transport}://HOST or {transport}://HOST:PORT");
+        return Err(Error::Value { what: "rtt", value: args.target.clone(), why });
+    }
     let place = Place::parse("rtt", target)?;
     let local = matches!(place, Place::Unix(_));
     let usual = if local { Transport::Unix } else { Transport::Tcp };

@@ -65,6 +65,31 @@ fn the_option_table_is_valid() {
     assert_eq!(names, NAMES);
 }
 
+/// The message for a value that is no number names its option, and says what is valid.
+#[test]
+fn no_message_is_that_of_the_standard_library_alone() {
+    let all = Cli::command();
+    let tables = std::iter::once((None, load_alone())).chain(
+        all.get_subcommands().map(|command| (Some(command.get_name().to_owned()), command.clone())),
+    );
+    let mut numbers = 0;
+    for (name, table) in tables {
+        let options = table.get_arguments().filter(|arg| arg.get_action().takes_values());
+        for option in options.filter_map(clap::Arg::get_long) {
+            for value in ["x", "99999999999999999999999", "-1"] {
+                let line = std::iter::once("prony").chain(name.as_deref());
+                let value = format!("--{option}={value}");
+                let Err(e) = Cli::try_parse_from(line.chain([&*value])) else { continue };
+                let sentence = of_clap(&e).to_string();
+                let bare = ["invalid digit", "number too", "from empty string", "would be zero"];
+                assert!(!bare.iter().any(|bare| sentence.contains(bare)), "{sentence}");
+                numbers += usize::from(sentence.starts_with(&format!("--{option}: '")));
+            }
+        }
+    }
+    assert!(numbers > 50, "{numbers} messages name their option and the value");
+}
+
 #[test]
 fn a_url_alone() {
     let planned = planned("http://h:8080/a?b=c").unwrap();

@@ -381,6 +381,8 @@ fn rejects_invalid_input() {
     for (args, said) in [
         (&["rtt"][..], "TARGET"),
         (&["rtt", "http://127.0.0.1/"], "is a URL"),
+        (&["rtt", "sctp://"], "has no host; write sctp://HOST"),
+        (&["rtt", ""], "the address is empty"),
         (&["rtt", "127.0.0.1", "--transport", "unix"], "unix:PATH"),
         (&["rtt", "udp://h:1", "--transport", "tcp"], "is not the transport of udp://h:1"),
         (&["rtt", "unix:/tmp/x", "--transport", "tcp"], "needs HOST:PORT"),
