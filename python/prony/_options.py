@@ -461,7 +461,7 @@ class LoadOptions(SharedOptions, total=False):
     body: str
     """Request body, or @FILE [default: none]
 
-    @- reads standard input."""
+    @- reads standard input. A file over 64 MiB is sent from disk, in pieces."""
 
     content_type: str
     """Content-Type header [default: none]"""
@@ -1256,7 +1256,7 @@ class CapacityOptions(SharedOptions, total=False):
     body: str
     """Request body, or @FILE [default: none]
 
-    @- reads standard input."""
+    @- reads standard input. A file over 64 MiB is sent from disk, in pieces."""
 
     content_type: str
     """Content-Type header [default: none]"""
@@ -1493,7 +1493,7 @@ class CompareOptions(SharedOptions, total=False):
     body: str
     """Request body, or @FILE [default: none]
 
-    @- reads standard input."""
+    @- reads standard input. A file over 64 MiB is sent from disk, in pieces."""
 
     content_type: str
     """Content-Type header [default: none]"""

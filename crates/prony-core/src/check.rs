@@ -35,6 +35,7 @@ impl Plan {
         self.check_sockets()?;
         self.check_follow()?;
         self.check_signing()?;
+        self.check_body_files()?;
         self.check_groups()?;
         self.exchange.as_deref().map_or(Ok(()), |exchange| self.check_exchange(exchange))?;
         check_expect(&self.expect, self.highest_status())?;

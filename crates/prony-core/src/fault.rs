@@ -123,6 +123,9 @@ pub enum Fault {
     /// In the client: never sent, because the backlog was full or the load ended before the client
     /// could start the request.
     Dropped,
+    /// In the client: the file with the body of the request could not be read to its end, or has
+    /// become shorter. The server got a part of the body.
+    BodyFile,
     /// In the client: any other error of a system call.
     Internal,
 }
@@ -149,7 +152,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 55;
+    pub const COUNT: usize = 56;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -207,6 +210,7 @@ impl Fault {
         Self::NoAddress,
         Self::NoBuffers,
         Self::Dropped,
+        Self::BodyFile,
         Self::Internal,
     ];
 
@@ -264,6 +268,7 @@ impl Fault {
             | Self::NoAddress
             | Self::NoBuffers
             | Self::Dropped
+            | Self::BodyFile
             | Self::Internal => FaultClass::Meter,
         }
     }

@@ -199,7 +199,8 @@ pub trait Machine {
     /// it accepted. If it accepted fewer than it was given, the driver calls again when the
     /// connection is writable. `now` was read before the first write of this call. It is the `sent`
     /// timestamp of the requests whose first byte `send` accepts. Returns whether everything has
-    /// been accepted.
+    /// been accepted. A machine with much output also returns `false` after at least 64 KiB, all of
+    /// which were accepted: the driver handles the sockets that are ready, and calls again.
     fn take_output(&mut self, id: ConnId, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize)
     -> bool;
 

@@ -154,6 +154,13 @@ fn run_alone<'a>(
     watchers: Watchers<'a>,
 ) -> Result<Summary, Error> {
     merge::share(&job.plan, Shard { index: 0, of: job.hosts })?;
+    if let Some(file) = job.plan.body_file() {
+        return Err(Error::Argument(format!(
+            "the body is sent from its file {}, as it is longer than 64 MiB, and only this process \
+             has opened it: give each host its share with --shard instead of --hosts",
+            file.name.escape_debug()
+        )));
+    }
     engine.open(job.hosts as usize)?;
     let workers = (0..job.hosts).map(|_| Worker::default()).collect();
     let sources = source::all(job.hosts as usize, engine.group());

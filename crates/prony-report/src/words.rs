@@ -74,6 +74,7 @@ pub fn name(fault: Fault) -> &'static str {
         Fault::NoAddress => "no-address",
         Fault::NoBuffers => "no-buffers",
         Fault::Dropped => "dropped",
+        Fault::BodyFile => "body-file",
         Fault::Internal => "internal",
     }
 }
@@ -135,6 +136,7 @@ pub fn sentence(fault: Fault) -> &'static str {
         Fault::NoAddress => "the meter's host has no address to connect from",
         Fault::NoBuffers => "the meter's kernel ran out of buffers or memory",
         Fault::Dropped => "not sent: the meter could not keep up with arrivals",
+        Fault::BodyFile => "the file with the body ended early or was unreadable",
         Fault::Internal => "the meter's kernel refused the operation",
     }
 }
@@ -537,6 +539,10 @@ fn exhausted(fault: Fault, requests: &str, summary: &Summary) -> String {
         Fault::Dropped => format!(
             "the meter could not keep up with the arrivals and dropped {requests} unsent: \
              lower the rate, or use more threads or machines"
+        ),
+        Fault::BodyFile => format!(
+            "a file with a body could not be read to its end for {requests}: do not change it \
+             while the load runs"
         ),
         _ => format!(
             "the meter's kernel refused {requests}; the target is not the cause: see the kernel's log"

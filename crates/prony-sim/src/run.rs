@@ -5,11 +5,11 @@ use prony_core::engine::{Engine, Taps};
 use prony_core::feed::Feeds;
 use prony_core::machine::Machine;
 use prony_core::plan::Plan;
-use prony_core::proto::Carrier;
 use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
 use prony_core::proto::ws::{Steps, StepsHttp, Ws, WsHttp};
+use prony_core::proto::{Carrier, Uploads, UploadsHttp};
 use prony_core::record::Tally;
 use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::WorkerStats;
@@ -53,6 +53,8 @@ pub(crate) fn over_carrier<W: WithCarrier>(plan: &Plan, what: W) -> W::Out {
         None if plan.websocket.is_some() => what.go(Ws::new),
         None if plan.has_sockets() && plan.http.is_http2() => what.go(StepsHttp::new),
         None if plan.has_sockets() => what.go(Steps::new),
+        None if plan.has_body_files() && plan.http.is_http2() => what.go(UploadsHttp::new),
+        None if plan.has_body_files() => what.go(Uploads::new),
         None if plan.http.is_http2() => what.go(Http::new),
         None => what.go(H1::new),
         Some(_) => what.go(Echo::new),

@@ -105,7 +105,7 @@ impl Users {
         if plan.pipeline > 1 {
             return refused("pipeline", "a user waits for the reply before the next request");
         }
-        if !base.body.is_empty() || base.template || !base.extract.is_empty() {
+        if base.has_body() || base.template || !base.extract.is_empty() {
             return refused("body", "users choose the bodies of their requests");
         }
         let mut state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,16 +36,16 @@ impl Plan {
     /// The size of the plan.
     pub fn size(&self) -> PlanSize {
         let method = self.calls.first().map(|call| &call.method);
-        let of = |length: fn(&CallSpec) -> usize| self.calls.iter().map(length).max().unwrap_or(0);
+        let of = |length: fn(&CallSpec) -> u64| self.calls.iter().map(length).max().unwrap_or(0);
         let listed = self.calls.iter().take(Self::EXCERPT);
         PlanSize {
             requests: self.calls.len() as u64,
             sessions: self.sessions.as_ref().map_or(0, |s| s.kinds.len() as u64),
             table_rows: self.data.tables.iter().map(|t| t.rows() as u64).collect(),
             one_method: self.calls.iter().all(|call| Some(&call.method) == method),
-            headers_max: of(|call| call.headers.len()) as u64,
-            body_bytes_max: of(|call| call.body.len()) as u64,
-            body_bytes: listed.map(|call| call.body.len() as u64).collect(),
+            headers_max: of(|call| call.headers.len() as u64),
+            body_bytes_max: of(CallSpec::body_length),
+            body_bytes: listed.map(CallSpec::body_length).collect(),
         }
     }
 
@@ -106,6 +106,7 @@ fn hide(call: &mut CallSpec) {
     let is_path = call.path.starts_with('/');
     call.path = if is_path { shown_path(&call.path).into_owned() } else { shown_url(&call.path) };
     call.body = Vec::new();
+    call.file = None;
     call.raw = Vec::new();
     for (name, value) in &mut call.headers {
         *value = shown_header(name, value).to_owned();

@@ -42,15 +42,15 @@ impl CallSpec {
             ));
         }
         let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
-        if digits && length.parse() == Ok(self.body.len()) {
+        if digits && length.parse() == Ok(self.body_length()) {
             return Ok(());
         }
-        let bytes = if self.body.len() == 1 { "byte" } else { "bytes" };
+        let bytes = if self.body_length() == 1 { "byte" } else { "bytes" };
         Err(format!(
             "the header {LENGTH} is '{}', but the body has {} {bytes}; omit the header: prony sends \
              the correct one",
             length.escape_debug(),
-            self.body.len()
+            self.body_length()
         ))
     }
 

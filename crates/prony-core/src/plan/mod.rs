@@ -1,5 +1,6 @@
 //! The plan of a run, already valid: the common form to which every front end compiles.
 
+mod body_file;
 mod checks;
 mod clients;
 mod control;
@@ -39,6 +40,7 @@ use crate::units::{Nanos, Span};
 use crate::vars::Extract;
 
 pub use crate::secret::Secret;
+pub use body_file::{BodyFile, ReadAt, Source};
 pub use checks::{Check, Checks, Condition, Order, Subject, TextTest};
 pub use clients::{Clients, Pace};
 pub use control::{
@@ -187,6 +189,9 @@ pub struct CallSpec {
     /// The body; empty = none (a method that defines a body then sends `Content-Length: 0`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub body: Vec<u8>,
+    /// The file that has the body instead, which is sent as it is; `None`: `body` is it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<Box<BodyFile>>,
     /// Whether only `headers` are sent: no `Host`, `User-Agent`, `Accept`, `Connection` or
     /// `Content-Length` is added.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

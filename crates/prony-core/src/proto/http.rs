@@ -4,7 +4,9 @@ use crate::fault::Fault;
 use crate::plan::{HttpVersion, Plan};
 use crate::proto::h1::H1;
 use crate::proto::h2::{H2, STREAMS_BEFORE_SETTINGS};
-use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts};
+use crate::proto::{
+    Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts, Uploads, UploadsHttp,
+};
 use crate::units::{Nanos, RequestId, Span};
 
 /// The carrier of plans with HTTP/2: `A` for connections that use HTTP/1.1, `B` for those that use
@@ -39,6 +41,13 @@ impl Http {
     }
 }
 
+impl UploadsHttp {
+    /// The carrier for a plan's calls.
+    pub fn new(plan: &Plan) -> Self {
+        Self::of(plan, Uploads::new, H2::new)
+    }
+}
+
 impl<A: Carrier, B: OverStreams> Negotiated<A, B> {
     /// The carrier for a plan's calls, of these two.
     pub(super) fn of(
@@ -59,6 +68,8 @@ impl<A: Carrier, B: OverStreams> Carrier for Negotiated<A, B> {
     const MULTIPLEXES: bool = true;
 
     const ENDS_ALONE: bool = A::ENDS_ALONE || B::ENDS_ALONE;
+
+    const READS_FILES: bool = A::READS_FILES || B::READS_FILES;
 
     fn connected(
         &mut self,
@@ -120,6 +131,14 @@ impl<A: Carrier, B: OverStreams> Carrier for Negotiated<A, B> {
             Conn::New => false,
             Conn::H1(conn) => self.h1.owes(conn),
             Conn::H2(conn) => self.h2.owes(conn),
+        }
+    }
+
+    fn is_in_body(&self, conn: &Self::Conn) -> bool {
+        match conn {
+            Conn::New => false,
+            Conn::H1(conn) => self.h1.is_in_body(conn),
+            Conn::H2(conn) => self.h2.is_in_body(conn),
         }
     }
 

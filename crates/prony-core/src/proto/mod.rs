@@ -8,6 +8,7 @@ pub mod h1;
 pub mod h2;
 pub mod http;
 mod out;
+mod uploads;
 pub mod ws;
 
 use crate::fault::Fault;
@@ -17,6 +18,7 @@ use crate::units::{Nanos, RequestId, Span};
 
 pub use counts::StreamCounts;
 pub use out::{Begin, Out};
+pub use uploads::{Uploads, UploadsHttp};
 
 /// Moves exchanges over connections. Knows nothing of sessions, schedules, recorders or sockets.
 ///
@@ -37,6 +39,10 @@ pub trait Carrier {
     /// Whether exchanges may end without bytes of the peer, so that
     /// [`report_ends`](Self::report_ends) is called.
     const ENDS_ALONE: bool = false;
+
+    /// Whether bodies may be sent from their files, in pieces: after
+    /// [`transmit`](Self::transmit), the connection may [`owe`](Self::owes) the next piece.
+    const READS_FILES: bool = false;
 
     /// The connection is open. `alpn` is the protocol that TLS has negotiated, if any; `None`
     /// without TLS. After an error the connection cannot be used. Only called if the carrier
@@ -84,6 +90,13 @@ pub trait Carrier {
     /// Whether [`transmit`](Self::transmit) has something to append.
     #[inline]
     fn owes(&self, conn: &Self::Conn) -> bool {
+        let _ = conn;
+        false
+    }
+
+    /// Whether a body is incomplete that all exchanges of the connection must wait for. Only called
+    /// if the carrier [`READS_FILES`](Self::READS_FILES).
+    fn is_in_body(&self, conn: &Self::Conn) -> bool {
         let _ = conn;
         false
     }

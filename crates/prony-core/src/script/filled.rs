@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::cookies::{Jar, Origin};
 use crate::grpc::Gzip;
+use crate::plan::CallSpec;
 use crate::units::Nanos;
 use crate::vars::message::Message;
 use crate::vars::{Source, Unsent};
@@ -85,6 +86,15 @@ impl Filled {
     /// The body to send instead of the plan's; `None`: the plan's.
     pub fn body(&self) -> Option<&[u8]> {
         self.part(self.ends.len().checked_sub(1)?)
+    }
+
+    /// How many bytes the body has, which is here, in the file of its call, or in the plan.
+    pub fn body_length(&self, spec: &CallSpec) -> u64 {
+        match &spec.file {
+            // A redirect that has become GET has no body.
+            Some(file) if !self.moved().is_some_and(|moved| moved.is_get) => file.length,
+            _ => self.body().unwrap_or(&spec.body).len() as u64,
+        }
     }
 
     /// The value of the Cookie header; empty: none is sent.

@@ -13,6 +13,7 @@ use prony_core::proto::echo::Echo;
 use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
 use prony_core::proto::ws::{Steps, StepsHttp, Ws, WsHttp};
+use prony_core::proto::{Uploads, UploadsHttp};
 use prony_core::record::Tally;
 use prony_core::summary::{CpuPressure, WorkerStats};
 use prony_core::target::{Carrier, Endpoint};
@@ -104,6 +105,12 @@ pub fn run(
             run_over(plan, options, control, on_progress, &StepsHttp::new)
         }
         None if plan.has_sockets() => run_over(plan, options, control, on_progress, &Steps::new),
+        None if plan.has_body_files() && plan.http.is_http2() => {
+            run_over(plan, options, control, on_progress, &UploadsHttp::new)
+        }
+        None if plan.has_body_files() => {
+            run_over(plan, options, control, on_progress, &Uploads::new)
+        }
         None if plan.http.is_http2() => run_over(plan, options, control, on_progress, &Http::new),
         None => run_over(plan, options, control, on_progress, &H1::new),
         Some(_) => run_over(plan, options, control, on_progress, &Echo::new),

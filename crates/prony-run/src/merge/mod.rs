@@ -7,7 +7,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use prony_core::plan::{Load, Plan, Shard};
+use prony_core::plan::{CallSpec, Load, Plan, Shard};
 use prony_core::record::Tally;
 use prony_core::summary::{
     CpuPressure, Host, Hosts, PART_FORMAT, Part, RunInfo, Summary, WorkerStats,
@@ -66,7 +66,7 @@ pub fn share(whole: &Plan, shard: Shard) -> Result<Plan, Error> {
 /// The SHA-256 of the plan, in hexadecimal digits. It does not cover what reports hide, so that a
 /// report does not help to guess it, but it covers the lengths of bodies.
 fn plan_digest(whole: &Plan) -> String {
-    let lengths: Vec<usize> = whole.calls.iter().map(|call| call.body.len()).collect();
+    let lengths: Vec<u64> = whole.calls.iter().map(CallSpec::body_length).collect();
     let text = serde_json::to_vec(&(whole.hidden(), lengths)).expect("a plan can be written");
     let digest = digest::digest(&digest::SHA256, &text);
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

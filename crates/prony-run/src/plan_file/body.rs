@@ -1,5 +1,7 @@
 //! Bodies of requests in a plan file: texts, files, and multi-part forms.
 
+use std::path::PathBuf;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prony_core::grpc::Gzip;
@@ -10,7 +12,7 @@ use super::dynamic;
 use super::reader::{Item, Problems, Section};
 use super::request::Requests;
 use super::words::COMPRESS;
-use crate::files;
+use crate::files::{self, Body};
 use crate::form::{Form, Part, PartArg, checked_kind};
 
 const BODY: &str = "a string, \"@FILE\", { text = ... }, { file = ... } or { base64 = ... }";
@@ -21,12 +23,12 @@ const PART: &str =
 
 impl<'a> Requests<'a> {
     /// Reads the body of a request, or its form.
-    pub(super) fn content(&mut self, section: &mut Section<'a>) -> (Vec<u8>, Option<Form>) {
+    pub(super) fn content(&mut self, section: &mut Section<'a>) -> (Body, Option<Form>) {
         let (body, form) = (section.take("body"), section.take("form"));
         if let (Some(_), Some(form)) = (&body, &form) {
             self.problems.add(form.at, "`form` is a body of its own; omit `body`");
         }
-        let body = body.and_then(|item| self.body(item)).unwrap_or_default();
+        let body = body.and_then(|item| self.body_of_request(item)).unwrap_or_default();
         (body, form.and_then(|item| self.form(item)))
     }
 
@@ -43,6 +45,9 @@ impl<'a> Requests<'a> {
                 Some("messages are not bodies; use [http2] or [websocket]".to_owned())
             }
             _ if call.bare => Some("a `bare` request is sent as it is written".to_owned()),
+            _ if call.file.is_some() => {
+                Some("a body over 64 MiB is sent from its file, as it is".to_owned())
+            }
             _ if call.body.is_empty() => Some("the request has no body".to_owned()),
             Some((_, value)) if value != "gzip" => {
                 Some(format!("the header {CODING} is '{}'", value.escape_debug()))
@@ -81,32 +86,45 @@ impl<'a> Requests<'a> {
         headers
     }
 
+    /// Reads the body of a request in any form. A file over 64 MiB is only opened.
+    fn body_of_request(&mut self, item: Item<'a>) -> Option<Body> {
+        let Some((item, file)) = self.file_of_body(item)? else {
+            return bytes(&mut self.problems, item, BODY).map(Body::Bytes);
+        };
+        let path = self.path(item, file)?;
+        let body = files::body("the file", &path);
+        body.map_err(|why| self.problems.add(item.at, format!("`{}`: {why}", item.key))).ok()
+    }
+
     /// Reads a body in any form.
     pub(super) fn body(&mut self, item: Item<'a>) -> Option<Vec<u8>> {
+        match self.file_of_body(item)? {
+            Some((item, file)) => self.file(item, file).map(|(_, bytes)| bytes),
+            None => bytes(&mut self.problems, item, BODY),
+        }
+    }
+
+    /// The file that a body names, if it names one. `None`: its name is no text.
+    fn file_of_body(&mut self, item: Item<'a>) -> Option<Option<(Item<'a>, &'a str)>> {
         if let DeValue::String(text) = item.value
             && let Some(file) = text.strip_prefix('@')
         {
-            return self.file(item, file).map(|(_, bytes)| bytes);
+            return Some(Some((item, file)));
         }
         if let DeValue::Table(table) = item.value
             && let Some((_, file)) = table.get_key_value("file").filter(|_| table.len() == 1)
         {
             let item = Item::new(item.key, file);
             let file = item.string(&mut self.problems, "a file's name")?;
-            return self.file(item, file).map(|(_, bytes)| bytes);
+            return Some(Some((item, file)));
         }
-        bytes(&mut self.problems, item, BODY)
+        Some(None)
     }
 
     /// Reads a file relative to the plan's directory. Returns its name for messages and its
     /// contents.
     pub(super) fn file(&mut self, item: Item<'_>, name: &str) -> Option<(String, Vec<u8>)> {
-        let Some(folder) = self.folder else {
-            let what = format!("`{}`: no files are read for this plan", item.key);
-            self.problems.add(item.at, what);
-            return None;
-        };
-        let path = folder.join(name);
+        let path = self.path(item, name)?;
         match files::read("the file", &path) {
             Ok(bytes) => Some((path.display().to_string(), bytes)),
             Err(why) => {
@@ -114,6 +132,16 @@ impl<'a> Requests<'a> {
                 None
             }
         }
+    }
+
+    /// Where a file of this name is, if files are read for the plan.
+    fn path(&mut self, item: Item<'_>, name: &str) -> Option<PathBuf> {
+        let path = self.folder.map(|folder| folder.join(name));
+        if path.is_none() {
+            let what = format!("`{}`: no files are read for this plan", item.key);
+            self.problems.add(item.at, what);
+        }
+        path
     }
 
     /// Reads the parts of a form, in order.

@@ -302,7 +302,7 @@ impl<'p> Writer<'p> {
         }
         let mut fields = vec![format!("path = {}", quoted(&call.path))];
         let mut add = |key: &str, value: String| fields.push(format!("{key} = {value}"));
-        if call.method != if call.body.is_empty() { "GET" } else { "POST" } {
+        if call.method != if call.has_body() { "POST" } else { "GET" } {
             add("method", quoted(&call.method));
         }
         if call.endpoint != 0 {
@@ -320,6 +320,9 @@ impl<'p> Writer<'p> {
         }
         if !call.body.is_empty() {
             add("body", body(&call.body));
+        }
+        if let Some(file) = &call.file {
+            add("body", format!("{{ file = {} }}", quoted(&file.name)));
         }
         if call.gzip {
             add("compress", quoted("gzip"));

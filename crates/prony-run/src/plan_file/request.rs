@@ -193,7 +193,8 @@ impl<'a> Requests<'a> {
         let unsigned = self.unsigned(section);
         let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a string"));
         let goal = self.goal(section)?;
-        let mut call = self.finish(goal, method.into(), headers, body);
+        let mut call = self.finish(goal, method.into(), headers, Vec::new());
+        body.put_into(&mut call);
         call.extract = extract;
         call.checks = checks.into();
         (call.redirects, call.grpc, call.unsigned) = (redirects, grpc, unsigned);

@@ -8,6 +8,9 @@ use prony_core::units::{ConnId, Span};
 use super::{CLIENT, Conn, End, EndState, EventKind, LIVELOCK, World};
 use crate::link::{ConnectResult, Pipe, Segment};
 
+/// How many bytes at least a machine gives at once before it asks for another turn.
+const TURN: usize = 64 << 10;
+
 impl World<'_, '_> {
     /// Poll a machine until it has no more actions, then ask for its deadline (rules 1 and 4).
     pub(super) fn settle(&mut self, m: usize) {
@@ -116,10 +119,11 @@ impl World<'_, '_> {
             }
             n
         });
-        assert!(all != short, "take_output of {id:?}: all = {all}, last write short = {short}");
+        let more = !all && !short && taken.len() >= TURN;
+        assert!(all != short || more, "take_output of {id:?}: all {all}, last write short {short}");
         self.stamp_writes(c, id, machine, &writes);
         let pipe = &mut self.conns[c].pipes[end];
-        pipe.blocked = short;
+        pipe.blocked = short || more;
         if end == CLIENT {
             self.outcome.oracle.sent(c, &taken, self.now);
         }
@@ -129,7 +133,7 @@ impl World<'_, '_> {
             pipe.unacked += taken.len();
         }
         let full = self.setup.link.window.is_some_and(|w| pipe.unacked >= w);
-        if short && !full {
+        if (short && !full) || more {
             let soon = self.now + Span(self.rng.between(1, 20_000));
             self.push(soon, EventKind::Writable(c, end));
         }

@@ -52,6 +52,7 @@ mod times;
 mod tls;
 mod tokens;
 mod truth;
+mod uploads;
 mod varied;
 mod verdicts;
 mod websocket;

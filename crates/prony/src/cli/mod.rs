@@ -394,7 +394,7 @@ pub struct LoadArgs {
     pub header: Vec<values::HeaderArg>,
     /// Request body, or @FILE [default: none]
     ///
-    /// @- reads standard input.
+    /// @- reads standard input. A file over 64 MiB is sent from disk, in pieces.
     #[arg(short, long, value_name = "TEXT", help_heading = REQUEST, allow_hyphen_values = true)]
     pub body: Option<String>,
     /// Content-Type header [default: none]

@@ -11,7 +11,7 @@ use prony_io::{ConnectTo, Precision};
 use prony_run::builder::{Draft, Instead, LoadDraft, Planned, Targets};
 use prony_run::environment::Environment;
 use prony_run::error::Error;
-use prony_run::files::{read, read_text};
+use prony_run::files::{self, Body, read_text};
 use prony_run::plan_file;
 
 use super::exec_options::ExecArgs;
@@ -286,7 +286,7 @@ struct Item {
     url: Url,
     method: Option<String>,
     headers: Vec<(String, String)>,
-    body: Option<Vec<u8>>,
+    body: Option<Body>,
 }
 
 fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Error> {
@@ -320,12 +320,12 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
     args.grpc.apply(&mut urls)?;
     let form = args.form.form()?;
     let body = args.body.as_deref().map(body).transpose()?;
-    let body = form.as_ref().map(|form| form.body(false)).or(body);
+    let body = form.as_ref().map(|form| Body::Bytes(form.body(false))).or(body);
     let kind = form.map(|form| form.content_type()).or_else(|| args.content_type.clone());
     // A field that stands for the line of each request.
     let lines = args.varied.body();
-    let body = lines.as_ref().map(|lines| lines.clone().into_bytes()).or(body);
-    let content = (body.as_deref(), kind.as_deref());
+    let body = lines.as_ref().map(|lines| Body::Bytes(lines.clone().into_bytes())).or(body);
+    let content = (body.as_ref(), kind.as_deref());
     let urls: Vec<_> = items.iter().map(|item| &item.url).collect();
     let paths = args.varied.paths(&urls, args.pick)?;
     let mut targets = Targets::default();
@@ -373,7 +373,7 @@ fn url_file(path: &Path) -> Result<Vec<Item>, Error> {
         .into_iter()
         .map(|entry| {
             let body = match &entry.body_file {
-                Some(file) => Some(read("--urls body file", Path::new(file))?),
+                Some(file) => Some(files::body("--urls body file", Path::new(file))?),
                 None => None,
             };
             Ok(Item { url: entry.url, method: entry.method, headers: entry.headers, body })
@@ -387,11 +387,11 @@ fn call(
     common: &[(String, String)],
     item: Item,
     endpoint: u32,
-    (body, kind): (Option<&[u8]>, Option<&str>),
+    (body, kind): (Option<&Body>, Option<&str>),
 ) -> CallSpec {
     // A body of its own is not the form.
     let kind = kind.filter(|_| item.body.is_none() || !args.form.is_asked());
-    let body = item.body.or_else(|| body.map(<[u8]>::to_vec)).unwrap_or_default();
+    let body = item.body.or_else(|| body.cloned()).unwrap_or_default();
     let method = item
         .method
         .or_else(|| args.method.clone())
@@ -414,15 +414,16 @@ fn call(
         headers.push(("Content-Type".into(), kind.to_owned()));
     }
     let authority = args.host.clone().unwrap_or_else(|| item.url.authority());
-    CallSpec {
+    let mut call = CallSpec {
         endpoint,
         method: method.into(),
         path: item.url.path,
         authority: authority.into(),
         headers: headers.into(),
-        body,
         ..CallSpec::default()
-    }
+    };
+    body.put_into(&mut call);
+    call
 }
 
 /// The headers of the options, including those in files.
@@ -458,9 +459,9 @@ fn has_header(headers: &[(String, String)], name: &str) -> bool {
 }
 
 /// The body: the text, or the contents of the file after `@`.
-fn body(text: &str) -> Result<Vec<u8>, Error> {
+fn body(text: &str) -> Result<Body, Error> {
     match text.strip_prefix('@') {
-        Some(file) => read("--body", Path::new(file)),
-        None => Ok(text.as_bytes().to_vec()),
+        Some(file) => files::body("--body", Path::new(file)),
+        None => Ok(Body::Bytes(text.as_bytes().to_vec())),
     }
 }

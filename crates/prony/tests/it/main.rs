@@ -79,6 +79,7 @@ mod times;
 mod tls;
 mod tui;
 mod until;
+mod uploads;
 mod varied;
 mod websocket;
 mod websocket_http2;

@@ -223,6 +223,10 @@ impl<P: Carrier> Engine<P> {
                 self.keep_rest(slot, taken, now);
                 return false;
             }
+            if P::READS_FILES && self.carrier.owes(&self.links[slot].carrier) {
+                // The driver asks for the next piece, after what is due on other connections.
+                return false;
+            }
             // Usually there was one exchange, and it was the last.
             if is_last {
                 return true;
@@ -318,7 +322,7 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn encode_early(&mut self, slot: u32) {
         let conn = &self.links[slot];
         let alone = conn.state == State::Open && conn.tail.is_none();
-        let timeless = self.dynamic.is_none() && !P::MULTIPLEXES;
+        let timeless = self.dynamic.is_none() && !P::MULTIPLEXES && !P::READS_FILES;
         if alone && timeless && matches!(conn.layer, Layer::Plain) {
             self.prepared = if self.encode_new(slot, Nanos::ZERO) { slot } else { NOBODY };
         }
@@ -345,6 +349,14 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
+    /// Append the first piece of a body that is sent from its file to the head before it.
+    fn begin_body(&mut self, slot: u32, now: Nanos) {
+        let conn = &mut self.links[slot];
+        if self.out.len() < OUT_CHUNK && self.carrier.owes(&conn.carrier) {
+            self.carrier.transmit(&mut conn.carrier, now, &mut self.out);
+        }
+    }
+
     /// Encode the carrier's own output and waiting exchanges, up to one chunk. Returns whether
     /// there was anything.
     #[inline(always)]
@@ -352,6 +364,7 @@ impl<P: Carrier> Engine<P> {
         let per_connection = self.plan.requests_per_connection.map_or(u64::MAX, u64::from);
         self.out.clear();
         let conn = &mut self.links[slot];
+        let waits = P::READS_FILES && self.carrier.is_in_body(&conn.carrier);
         if self.carrier.owes(&conn.carrier) {
             self.carrier.transmit(&mut conn.carrier, now, &mut self.out);
         }
@@ -367,7 +380,13 @@ impl<P: Carrier> Engine<P> {
                     break;
                 }
             }
+            if P::READS_FILES && carrier.is_in_body(&conn.carrier) {
+                break;
+            }
             let Some((id, exchange)) = conn.carried.submit(exchanges) else { break };
+            if P::READS_FILES && waits {
+                exchange.waited_in_queue(now);
+            }
             if P::MULTIPLEXES && exchange.is_blocked() {
                 exchange.waited_in_queue(now);
             }
@@ -404,6 +423,8 @@ impl<P: Carrier> Engine<P> {
         }
         if P::MULTIPLEXES {
             self.finish_turn(slot, now);
+        } else if P::READS_FILES {
+            self.begin_body(slot, now);
         }
         !self.out.is_empty()
     }

@@ -111,7 +111,9 @@ impl Requests {
         head(spec, how, filled, out);
         let Call { closes, chunked, .. } = self.calls[call as usize];
         let is_get = filled.moved().is_some_and(|moved| moved.is_get);
-        body(filled.body().unwrap_or(&spec.body), chunked && !is_get, out);
+        if spec.file.is_none() || is_get {
+            body(filled.body().unwrap_or(&spec.body), chunked && !is_get, out);
+        }
         last || closes
     }
 
@@ -136,7 +138,10 @@ impl Requests {
         let plain = Filled::default();
         head(spec, how, &plain, arena);
         let (begin, chunked) = (arena.len(), spec.is_chunked());
-        body(&spec.body, chunked, arena);
+        // The carrier of plans with such bodies sends them.
+        if spec.file.is_none() {
+            body(&spec.body, chunked, arena);
+        }
         let (body, whole) = (begin..arena.len(), start..arena.len());
         let last_head = (self.ends && !spec.bare && !has(spec, "connection")).then(|| {
             let start = arena.len();
@@ -250,7 +255,7 @@ fn content_length(spec: &CallSpec, filled: &Filled, out: &mut Vec<u8>) {
     }
     // RFC 9110, 8.6: a method for which a body has a meaning states its length even if there is
     // none.
-    let length = filled.body().unwrap_or(&spec.body).len();
+    let length = filled.body_length(spec);
     let wants_length =
         length > 0 || !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
     if wants_length && !has(spec, "content-length") && !has(spec, "transfer-encoding") {

@@ -5,9 +5,10 @@ use super::conn::Conn;
 use super::requests::Requests;
 use super::streams::Stream;
 use crate::grpc::{self, Gzip};
-use crate::http2::frame::{self, flag, kind};
+use crate::http2::frame::{self, Code, flag, kind};
 use crate::proto::Out;
-use crate::units::Nanos;
+use crate::proto::uploads::PIECE;
+use crate::units::{Nanos, RequestId};
 
 /// What a stream sends, if that is not simply the body of its call.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,25 @@ pub(super) struct Own {
     /// The compressed message of the reply that is incomplete, if something looks into it.
     packed: Vec<u8>,
     messages: Option<Messages>,
+    /// The position in the file with the body, of which `bytes` are the last piece.
+    upload: Option<Upload>,
+}
+
+/// A body that is read from its file.
+#[derive(Clone, Copy, Debug)]
+struct Upload {
+    /// How many of its bytes were read.
+    at: u64,
+    length: u64,
+}
+
+impl Upload {
+    /// How many bytes are read at once: those of a frame, and no more than streams keep for others.
+    const PIECE: u64 = 16 << 10;
+
+    fn has_more(&self) -> bool {
+        self.at < self.length
+    }
 }
 
 /// Memory that the streams of all connections use in turn.
@@ -44,6 +64,13 @@ impl Spare {
     pub(super) fn messages(&mut self, bytes: Option<&[u8]>) -> Box<Own> {
         let mut own = self.take(bytes);
         own.messages = Some(Messages::default());
+        own
+    }
+
+    /// A body of this length, from a file.
+    pub(super) fn upload(&mut self, length: u64) -> Box<Own> {
+        let mut own = self.take(Some(&[]));
+        own.upload = Some(Upload { at: 0, length });
         own
     }
 
@@ -85,6 +112,7 @@ impl Spare {
             own.bytes.clear();
             own.packed.clear();
             own.messages = None;
+            own.upload = None;
             self.owns.push(own);
         }
     }
@@ -114,6 +142,11 @@ impl Own {
     fn bytes(&self) -> Option<&[u8]> {
         self.has_bytes.then_some(&self.bytes)
     }
+
+    /// Whether a file has more of the body.
+    fn is_in_file(&self) -> bool {
+        self.upload.as_ref().is_some_and(Upload::has_more)
+    }
 }
 
 impl Stream {
@@ -123,14 +156,17 @@ impl Stream {
 
     /// Whether bytes wait to be sent.
     pub(super) fn has_more(&self) -> bool {
-        let messages = self.own.as_ref().and_then(|own| own.messages.as_ref());
-        self.left > 0 || messages.is_some_and(|m| m.owed > 0 || (m.ends && !m.ended))
+        let more = |m: &Messages| m.owed > 0 || (m.ends && !m.ended);
+        let own = self.own.as_ref();
+        self.left > 0
+            || own.is_some_and(|o| o.messages.as_ref().is_some_and(more) || o.is_in_file())
     }
 
     /// Whether the peer waits for more of the request.
     pub(super) fn is_incomplete(&self) -> bool {
-        let messages = self.own.as_ref().and_then(|own| own.messages.as_ref());
-        self.left > 0 || messages.is_some_and(|m| !m.ended)
+        let own = self.own.as_ref();
+        self.left > 0
+            || own.is_some_and(|o| o.messages.as_ref().is_some_and(|m| !m.ended) || o.is_in_file())
     }
 
     /// The buffer for the message of the reply that is incomplete, if messages have a schedule.
@@ -155,6 +191,24 @@ impl Stream {
         messages.at = begin + length;
         messages.is_fresh = true;
         self.left = length as u32;
+    }
+
+    /// Read the next piece of a body that is in a file. Returns whether there is none, or it was
+    /// read.
+    fn take_piece(&mut self, requests: &Requests) -> bool {
+        let Some(own) = self.own.as_deref_mut() else { return true };
+        let Some(upload) = own.upload.as_mut().filter(|upload| upload.has_more()) else {
+            return true;
+        };
+        let Some(file) = requests.file(self.call) else { return false };
+        let n = (upload.length - upload.at).min(Upload::PIECE);
+        own.bytes.resize(n as usize, 0);
+        if !file.fill(upload.at, &mut own.bytes) {
+            return false;
+        }
+        upload.at += n;
+        self.left = n as u32;
+        true
     }
 
     /// End a stream whose messages are all sent.
@@ -184,9 +238,12 @@ impl Stream {
         let body = bytes.unwrap_or_else(|| requests.body(self.call));
         let messages = own.as_ref().and_then(|own| own.messages.as_ref());
         let Some(Messages { at, owed, ends, is_fresh, .. }) = messages else {
-            self.write_piece(body, n, true, out.bytes());
+            let is_in_file = own.as_deref().is_some_and(Own::is_in_file);
+            self.write_piece(body, n, !is_in_file, out.bytes());
             match own {
-                Some(own) if self.left == 0 && own.packed.is_empty() => spare.put(own),
+                Some(own) if self.left == 0 && own.packed.is_empty() && !is_in_file => {
+                    spare.put(own)
+                }
                 own => self.own = own,
             }
             return;
@@ -235,7 +292,9 @@ impl Conn {
     }
 
     /// Append as much of the bodies as the windows allow: a frame of each stream in turn.
-    pub(super) fn send_bodies(
+    /// `FILES`: bodies may be in files; then they are appended up to a limit, beyond which the
+    /// connection still owes the rest.
+    pub(super) fn send_bodies<const FILES: bool>(
         &mut self,
         requests: &Requests,
         spare: &mut Spare,
@@ -245,12 +304,21 @@ impl Conn {
         self.may_send = false;
         let mut sending = std::mem::take(&mut self.sending);
         let mut least = PIECE_MIN;
+        let (mut is_full, mut unread) = (false, Vec::new());
         loop {
             let mut moved = false;
             sending.retain(|&id| {
                 let Some(stream) = self.streams.get(id) else { return false };
+                if FILES && out.len() as u64 >= PIECE {
+                    is_full = true;
+                    return true;
+                }
                 if stream.left == 0 {
                     stream.take_message(requests);
+                    if FILES && !stream.take_piece(requests) {
+                        unread.push(stream.request);
+                        return false;
+                    }
                 }
                 let n = piece(stream, self.send_window, self.peer.frame_size, least);
                 if n > 0 {
@@ -266,18 +334,34 @@ impl Conn {
                 stays
             });
             match moved {
+                _ if is_full => break,
                 true => {}
                 // Nothing else moves: small pieces are better than none.
                 false if least > 1 => least = 1,
                 false => break,
             }
         }
-        for &id in &sending {
+        for request in unread {
+            self.cannot_read(request);
+        }
+        // What is next in turn does not wait for a window.
+        self.may_send |= is_full;
+        for &id in sending.iter().filter(|_| !is_full) {
             if let Some(stream) = self.streams.get(id) {
                 stream.waits = stream.waits.min(now);
             }
         }
         self.sending = sending;
+    }
+
+    /// The body of this request cannot be read: its stream is reset.
+    #[cold]
+    fn cannot_read(&mut self, request: RequestId) {
+        if let Some(place) = self.streams.of(request) {
+            let stream = self.streams.remove(place);
+            self.reset(stream.id, Code::CANCEL);
+            self.unread.push(request);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::http2::frame::{self, Code, Settings};
 use crate::http2::hpack::Decoder;
 use crate::http2::{PREFACE, STREAM_MAX, WINDOW};
 use crate::proto::Sink;
+use crate::units::RequestId;
 
 /// How many streams may be cancelled on one connection. More would look like an attack to the peer.
 pub(super) const CANCELS_MAX: usize = 1000;
@@ -45,6 +46,8 @@ pub struct Conn {
     pub(super) sending: Vec<u32>,
     /// Whether some of them may have become able to send, or have started to wait.
     pub(super) may_send: bool,
+    /// Requests whose bodies could not be read from their files; their streams are reset.
+    pub(super) unread: Vec<RequestId>,
     pub(super) acks: u32,
     pub(super) pongs: Vec<[u8; 8]>,
     /// Streams to reset.

@@ -180,7 +180,7 @@ impl<S: Sink> Plain<'_, S> {
     }
 }
 
-impl H2 {
+impl<const FILES: bool> H2<FILES> {
     /// A piece of the body of a reply to a call of gRPC.
     pub(super) fn message_bytes(
         &mut self,

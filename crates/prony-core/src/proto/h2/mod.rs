@@ -29,9 +29,10 @@ const LIST_MAX: usize = 64 << 10;
 /// The concurrent streams before the peer has stated its limit.
 pub(super) const STREAMS_BEFORE_SETTINGS: u32 = 100;
 
-/// The carrier of one worker: the encoded requests of a plan, and what was counted.
+/// The carrier of one worker: the encoded requests of a plan, and what was counted. `FILES`:
+/// whether bodies may be sent from their files.
 #[derive(Debug)]
-pub struct H2 {
+pub struct H2<const FILES: bool = false> {
     requests: Requests,
     options: Options,
     counts: Counts,
@@ -63,7 +64,7 @@ struct Options {
     keepalive: Option<Span>,
 }
 
-impl H2 {
+impl<const FILES: bool> H2<FILES> {
     /// The carrier for a plan's calls.
     pub fn new(plan: &Plan) -> Self {
         let spec = plan.http2.as_deref().copied().unwrap_or_default();
@@ -97,10 +98,14 @@ impl Options {
     }
 }
 
-impl Carrier for H2 {
+impl<const FILES: bool> Carrier for H2<FILES> {
     type Conn = Conn;
 
     const MULTIPLEXES: bool = true;
+
+    const ENDS_ALONE: bool = FILES;
+
+    const READS_FILES: bool = FILES;
 
     #[inline]
     fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
@@ -157,6 +162,15 @@ impl Carrier for H2 {
         } else if stream.left > 0 {
             self.submit_body(conn, &mut stream, own, out);
         }
+        if FILES && let Some(file) = self.requests.file(call.index) {
+            // A redirect that has become GET has no body.
+            let moved = call.filled.and_then(|filled| filled.moved());
+            if !moved.is_some_and(|moved| moved.is_get) {
+                stream.own = Some(self.spare.upload(file.length));
+                conn.sending.push(stream_id);
+                conn.may_send = true;
+            }
+        }
         if let Some(packed) = packed {
             self.spare.unused(packed);
         }
@@ -174,7 +188,7 @@ impl Carrier for H2 {
         }
         conn.send_frames(&self.options, out.bytes());
         if conn.may_send {
-            conn.send_bodies(&self.requests, &mut self.spare, now, out);
+            conn.send_bodies::<FILES>(&self.requests, &mut self.spare, now, out);
         }
         if now < self.begin {
             self.forget();
@@ -252,6 +266,14 @@ impl Carrier for H2 {
         }
     }
 
+    fn report_ends(&mut self, conn: &mut Conn, _: Nanos, sink: &mut impl Sink) -> bool {
+        let any = !conn.unread.is_empty();
+        for id in conn.unread.drain(..) {
+            sink.failed(id, Fault::BodyFile);
+        }
+        any
+    }
+
     fn opens(&self) -> bool {
         self.options.waits
     }
@@ -281,14 +303,14 @@ impl Carrier for H2 {
     }
 }
 
-impl OverStreams for H2 {
+impl<const FILES: bool> OverStreams for H2<FILES> {
     fn negotiated(&mut self, is_h2: bool) {
         let n = if is_h2 { &mut self.counts.connections } else { &mut self.counts.fallbacks };
         *n += 1;
     }
 }
 
-impl H2 {
+impl<const FILES: bool> H2<FILES> {
     /// What was counted belongs to the warm-up.
     #[cold]
     fn forget(&mut self) {

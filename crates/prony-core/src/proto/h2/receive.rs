@@ -20,7 +20,7 @@ const BLOCK_FRAMES_MAX: u32 = 64;
 /// The longest header block that is kept for comparison, in bytes.
 const MEMO_MAX: usize = 256;
 
-impl H2 {
+impl<const FILES: bool> H2<FILES> {
     /// Process all complete frames. Returns how many bytes were used.
     pub(super) fn frames(
         &mut self,

@@ -11,7 +11,7 @@ use super::grpc::Kind;
 use crate::grpc::Gzip;
 use crate::http2::hpack::{Encoder, Indexing, encode_static};
 use crate::http2::{TABLE_SIZE, frame};
-use crate::plan::{CallSpec, Cookies, Plan, Shared, SocketStep};
+use crate::plan::{BodyFile, CallSpec, Cookies, Plan, Shared, SocketStep};
 use crate::script::{Filled, Moved};
 use crate::units::Span;
 
@@ -183,6 +183,11 @@ impl Requests {
         }
     }
 
+    /// The file with the call's body, if it is sent from there.
+    pub(super) fn file(&self, call: u32) -> Option<&BodyFile> {
+        self.specs[call as usize].file.as_deref()
+    }
+
     /// Whether the messages of the call are compressed.
     #[inline]
     pub(super) fn is_packed(&self, call: u32) -> bool {
@@ -248,11 +253,11 @@ impl Requests {
     ) -> Block {
         let begin = out.len();
         let spec = &self.specs[call as usize];
-        let body = filled.body().unwrap_or(&spec.body);
-        let flags = frame::flag::END_HEADERS | end_stream(body);
+        let length = filled.body_length(spec);
+        let flags = frame::flag::END_HEADERS | end_stream(length);
         frame::head(out, 0, frame::kind::HEADERS, flags, stream);
         let mut digits = [0; DIGITS];
-        let length = decimal(body.len(), &mut digits);
+        let length = decimal(length, &mut digits);
         let (mut block, mut plain) = (Writer::new(table, &mut self.warm), 0);
         let mut put = |out: &mut Vec<u8>, name: &[u8], value: &[u8], is_common: bool| {
             plain += name.len() + value.len();
@@ -387,8 +392,7 @@ impl Requests {
             let value = if spec.template { Value::Header(n) } else { fixed(value.as_bytes()) };
             fields.push(field(name.as_bytes(), value));
         }
-        let wants_length =
-            !spec.body.is_empty() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
+        let wants_length = spec.has_body() || matches!(&*spec.method, "POST" | "PUT" | "PATCH");
         let says_how = has(spec, "content-length") || has(spec, "transfer-encoding");
         if !spec.bare && wants_length && !says_how && spec.grpc.is_none() {
             fields.push(field(b"content-length", Value::Length));
@@ -443,7 +447,7 @@ impl Requests {
             call.plain = call.fields.iter().map(plain).sum::<usize>() as u32;
             for table in [Table::Empty, Table::Warm, Table::Unused] {
                 let begin = self.arena.len();
-                let flags = frame::flag::END_HEADERS | end_stream(&spec.body);
+                let flags = frame::flag::END_HEADERS | end_stream(spec.body_length());
                 frame::head(&mut self.arena, 0, frame::kind::HEADERS, flags, 0);
                 let mut block = Writer::new(table, &mut self.warm);
                 for field in &call.fields {
@@ -515,7 +519,7 @@ fn set_length(begin: usize, out: &mut [u8]) -> bool {
 const DIGITS: usize = 20;
 
 /// A number as text.
-fn decimal(mut number: usize, digits: &mut [u8; DIGITS]) -> &[u8] {
+fn decimal(mut number: u64, digits: &mut [u8; DIGITS]) -> &[u8] {
     let mut first = DIGITS;
     loop {
         first -= 1;
@@ -558,8 +562,8 @@ fn of_moved<'a>(moved: &'a Moved, name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-fn end_stream(body: &[u8]) -> u8 {
-    if body.is_empty() { frame::flag::END_STREAM } else { 0 }
+fn end_stream(length: u64) -> u8 {
+    if length == 0 { frame::flag::END_STREAM } else { 0 }
 }
 
 /// The value of a field as the plan has it.
@@ -568,7 +572,7 @@ fn fixed_value(field: &Field, spec: &CallSpec) -> Vec<u8> {
         Value::Fixed(value) => value.clone(),
         Value::Path => spec.path.clone().into_bytes(),
         Value::Header(n) => spec.headers[*n].1.clone().into_bytes(),
-        Value::Length => spec.body.len().to_string().into_bytes(),
+        Value::Length => spec.body_length().to_string().into_bytes(),
     }
 }
 

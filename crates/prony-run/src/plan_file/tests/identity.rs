@@ -97,6 +97,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
                 authority: authority.into(),
                 headers: headers.into_iter().chain(coding).collect::<Vec<_>>().into(),
                 body,
+                file: None,
                 bare: bare.is_some(),
                 raw,
                 name,
