@@ -330,16 +330,19 @@ fn requests_of_a_client_are_sent_in_the_order_of_the_log() {
         }
         fs::write(&path, text).expect("written");
         let log = path.to_str().expect("UTF-8");
-        let (url, got) = keeping();
-        let line = ["replay", log, "--log-format", format, "--to", &url, "--by", by, "-t", "2"];
-        let ended = prony(&[&line[..], &["--accept-invalid", "--json", "--quiet"]].concat());
-        assert_eq!(ended.code, 0, "{ended:?}");
-        let mut got: Vec<String> = got.try_iter().map(|(line, ..)| line).collect();
-        let client = |line: &String| line.as_bytes()[5];
-        got.sort_by_key(client);
-        assert!(got.len() == 400 && got.is_sorted(), "{by}: {got:?}");
-        let replay = &ended.report().0["run"]["replay"];
-        assert_eq!((&replay["by"], &replay["only_until_sent"]), (&by.into(), &true.into()));
+        // A busy machine can delay threads of the server, but cannot put requests in order.
+        once_of_three(|| {
+            let (url, got) = keeping();
+            let line = ["replay", log, "--log-format", format, "--to", &url, "--by", by, "-t", "2"];
+            let ended = prony(&[&line[..], &["--accept-invalid", "--json", "--quiet"]].concat());
+            assert_eq!(ended.code, 0, "{ended:?}");
+            let mut got: Vec<String> = got.try_iter().map(|(line, ..)| line).collect();
+            let client = |line: &String| line.as_bytes()[5];
+            got.sort_by_key(client);
+            assert!(got.len() == 400 && got.is_sorted(), "{by}: {got:?}");
+            let replay = &ended.report().0["run"]["replay"];
+            assert_eq!((&replay["by"], &replay["only_until_sent"]), (&by.into(), &true.into()));
+        });
     }
 }
 
