@@ -206,7 +206,8 @@ impl Requests {
     }
 
     /// Append the HEADERS of a call. `update`: the size of the dynamic table to announce first.
-    #[inline]
+    // Once for each request: there are two kinds of `H2` that call it.
+    #[inline(always)]
     pub(super) fn write(
         &self,
         call: u32,

@@ -133,7 +133,8 @@ impl Streams {
     }
 
     /// Add a stream.
-    #[inline]
+    // Once for each request: there are two kinds of `H2` that call it.
+    #[inline(always)]
     pub(super) fn insert(&mut self, stream: Stream) {
         // At most half full, so that a search is short.
         if 2 * (self.len as usize + 1) > self.places.len() {
