@@ -3,6 +3,7 @@
 
 mod bars;
 mod bench;
+mod built;
 mod ci;
 mod decisions;
 mod instructions;

@@ -1,11 +1,11 @@
 //! `cargo xtask sctp`: runs the tests that need a kernel with SCTP in a temporary virtual machine
 //! (`tools/sctp-guest`), so that this machine needs neither the kernel module nor root.
 
-use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
+use crate::built::Built;
 use crate::shell::{cargo, is_set, output, program, run, strict};
 
 /// The program that runs a virtual machine.
@@ -58,7 +58,7 @@ fn can_run() -> bool {
 }
 
 fn in_guest(build: &[&str], filter: &str) -> Result<()> {
-    let built = Built::new(build)?;
+    let built = built(build)?;
     let prony = built.path("prony", "bin")?;
     let sockets = built.path("prony_io", "lib")?;
     let tests = built.path("ace", "test")?;
@@ -87,25 +87,9 @@ fn in_guest(build: &[&str], filter: &str) -> Result<()> {
     run(guest.args(["--sh", &line]))
 }
 
-/// The programs built by cargo.
-pub(crate) struct Built(Vec<serde_json::Value>);
-
-impl Built {
-    pub(crate) fn new(args: &[&str]) -> Result<Self> {
-        // The whole workspace, so that no crate is built again with other features.
-        let test = ["test", "--locked", "--workspace", "--no-run", "--quiet"];
-        let what = ["--lib", "--test", "ace", "--message-format=json"];
-        let text = output(cargo(&test).args(what).args(args))?;
-        let lines = text.lines().map(serde_json::from_str);
-        Ok(Self(lines.collect::<Result<_, _>>().context("cargo's messages: not JSON")?))
-    }
-
-    pub(crate) fn path(&self, name: &str, kind: &str) -> Result<PathBuf> {
-        let is_it = |m: &&serde_json::Value| {
-            let target = &m["target"];
-            target["name"] == name && target["kind"][0] == kind && m["executable"].is_string()
-        };
-        let found = self.0.iter().find(is_it).and_then(|m| m["executable"].as_str());
-        found.map(PathBuf::from).with_context(|| format!("cargo did not build the {kind} {name}"))
-    }
+/// The programs for virtual machines, built by cargo with these options.
+pub(crate) fn built(options: &[&str]) -> Result<Built> {
+    // The whole workspace, so that no crate is built again with other features.
+    let test = ["test", "--locked", "--workspace", "--quiet", "--lib", "--test", "ace"];
+    Built::new(cargo(&test).args(options))
 }

@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::sctp::{Built, GUEST};
+use crate::sctp::{self, GUEST};
 use crate::shell::{cargo, output, program, run, strict, target_dir};
 
 const USAGE: &str = "\
@@ -60,7 +60,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 /// The step of `ci`, with the program that was built for the tests.
 pub(crate) fn step(profile: &str) -> Result<()> {
     if can_run() {
-        let prony = Built::new(&[profile])?.path("prony", "bin")?;
+        let prony = sctp::built(&[profile])?.path("prony", "bin")?;
         return play(&prony, &SCENES.iter().collect::<Vec<_>>());
     }
     if strict() {
