@@ -254,6 +254,42 @@ fn windows_are_respected() {
     }
 }
 
+/// The streams of a connection take turns, however many they are: while all of them have more to
+/// send, none is more than two frames before another.
+#[test]
+fn streams_take_turns() {
+    const STREAMS: u64 = 9;
+    const FRAME: u64 = 16 << 10;
+    let calls = vec![upload("/one", 40 * FRAME, u64::MAX)];
+    let plan = http2(plan(1, STREAMS, calls), 1, STREAMS as u32);
+    let mut received = BTreeMap::new();
+    let (mut most, mut checks) = (0, 0);
+    let mut server = Server::new(FrameServer::new(|turn: &mut Turn<'_>| match turn.event {
+        Event::Opened => {
+            turn.settings(&[(4, 1 << 30)]).window(0, 1 << 30);
+        }
+        Event::Data(n) => {
+            *received.entry(turn.stream).or_insert(0) += u64::from(n);
+            let (least, largest) = (received.values().min(), received.values().max());
+            // The windows are the usual ones until the settings have arrived.
+            if received.len() as u64 == STREAMS && *least.expect("one") > 8 * FRAME {
+                checks += 1;
+                most = most.max(largest.expect("one") - least.expect("one"));
+            }
+        }
+        Event::Request(_) => {
+            received.insert(turn.stream, u64::MAX);
+            received.retain(|_, n| *n != u64::MAX);
+            turn.ok();
+        }
+        _ => {}
+    }));
+    let outcome = load(&plan, 1, &Setup::new(Link::with_latency(ms(1)), 1), &mut [&mut server]);
+    assert_eq!((outcome.main().replies, outcome.main().failed), (STREAMS, 0));
+    drop(server);
+    assert!(checks > 100 && most <= 2 * FRAME, "{most} bytes apart in {checks} frames");
+}
+
 /// A server that replies before it has the body: the same happens as with a body in memory.
 #[test]
 fn early_replies_end_requests_as_those_with_bodies_in_memory() {

@@ -306,7 +306,7 @@ impl Conn {
         let mut least = PIECE_MIN;
         let (mut is_full, mut unread) = (false, Vec::new());
         loop {
-            let mut moved = false;
+            let (mut moved, mut had_turn) = (false, 0);
             sending.retain(|&id| {
                 let Some(stream) = self.streams.get(id) else { return false };
                 if FILES && out.len() as u64 >= PIECE {
@@ -331,10 +331,15 @@ impl Conn {
                 if let Some(messages) = stream.messages() {
                     messages.is_queued = stays;
                 }
+                had_turn += usize::from(FILES && stays);
                 stays
             });
             match moved {
-                _ if is_full => break,
+                _ if is_full => {
+                    // What is next in turn comes first.
+                    sending.rotate_left(had_turn);
+                    break;
+                }
                 true => {}
                 // Nothing else moves: small pieces are better than none.
                 false if least > 1 => least = 1,
