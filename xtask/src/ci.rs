@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
-use crate::shell::{self, cargo, run};
+use crate::shell::{self, TEST_PROFILE, cargo, run};
 use crate::{
     instructions, licenses, options, pictures, python, sctp, spelling, tidy, truth, verdicts,
 };
@@ -41,17 +41,20 @@ struct Stage {
 /// more time than all others, and wait for half of it: they start as soon as they are compiled,
 /// and the compiler has the time that they leave.
 const STAGES: [Stage; 3] = [
-    // Downloads, beside the compiler. Crates that depend on each other are compiled one by one,
-    // which leaves a processor for the release.
+    // Downloads, beside the compiler.
     Stage {
         front: &["format", "tidy", "licenses", "programs"],
         beside: &[&["tools", "spelling", "packages"]],
-        idle: &[&["release"]],
+        idle: &[],
     },
     Stage {
         front: &["whole"],
         beside: &[],
-        idle: &[&["lints", "docs", "compile", "unit"], &["wheel", "options", "instructions"]],
+        idle: &[
+            &["compile", "unit"],
+            &["release", "wheel", "options", "instructions"],
+            &["lints", "docs"],
+        ],
     },
     // The nodes of a cluster mostly wait. Virtual machines have clocks of their own.
     Stage {
@@ -102,9 +105,6 @@ const STEPS: [Step; 23] = [
     },
     Step { name: "ray", what: "runs on many hosts, on a Ray cluster", act: python::ray },
 ];
-
-/// Tests run millions of virtual requests, so this profile optimizes, and keeps assertions.
-const PROFILE: &str = "--profile=ci";
 
 /// `cargo xtask ci`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
@@ -202,15 +202,15 @@ fn format() -> Result<()> {
 /// In the profile of the tests, which needs the same build scripts and procedural macros. Also
 /// without gRPC, as in the first build from source.
 fn lints() -> Result<()> {
-    let all = ["clippy", "--locked", "--workspace", "--quiet", PROFILE];
+    let all = ["clippy", "--locked", "--workspace", "--quiet"];
     let strict = ["--", "-D", "warnings"];
-    run(cargo(&all).arg("--all-targets").args(strict))?;
-    run(cargo(&all).arg("--no-default-features").args(strict))
+    run(cargo(&all).args(TEST_PROFILE).arg("--all-targets").args(strict))?;
+    run(cargo(&all).args(TEST_PROFILE).arg("--no-default-features").args(strict))
 }
 
 fn docs() -> Result<()> {
-    let all = ["doc", "--locked", "--workspace", "--no-deps", "--quiet", PROFILE];
-    run(cargo(&all).env("RUSTDOCFLAGS", "-D warnings"))
+    let all = ["doc", "--locked", "--workspace", "--no-deps", "--quiet"];
+    run(cargo(&all).args(TEST_PROFILE).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 fn compile() -> Result<()> {
@@ -245,16 +245,15 @@ fn suites() -> Result<()> {
 
 /// With `CI=1`, a test fails if a program that it needs is missing; without, it is skipped.
 fn tests() -> Result<Command> {
-    let mut command =
-        cargo(&["test", "--locked", "--workspace", "--quiet", "--no-fail-fast", PROFILE]);
-    command.env("CI", "1").env("RUST_BACKTRACE", "1");
+    let mut command = cargo(&["test", "--locked", "--workspace", "--quiet", "--no-fail-fast"]);
+    command.args(TEST_PROFILE).env("CI", "1").env("RUST_BACKTRACE", "1");
     readers::set_variables(&mut command)?;
     Ok(command)
 }
 
 fn guests() -> Result<()> {
-    sctp::step(PROFILE)?;
-    truth::step(PROFILE)
+    sctp::step(&TEST_PROFILE)?;
+    truth::step(&TEST_PROFILE)
 }
 
 fn release() -> Result<()> {

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell::{self, cargo, program, run, strict, target_dir};
+use crate::shell::{self, TEST_PROFILE, cargo, program, run, strict, target_dir};
 
 const USAGE: &str = "usage: cargo xtask wheel [--profile NAME] [--sdist] [--no-tests]";
 
@@ -220,9 +220,9 @@ pub(crate) fn report_skipped() -> Result<()> {
 
 /// `cargo xtask stubs [--update]`.
 pub(crate) fn stubs(args: &[String]) -> Result<()> {
-    let test = ["test", "--locked", "--quiet", "--profile=ci", "--package=prony", "--lib"];
+    let test = ["test", "--locked", "--quiet", "--package=prony", "--lib"];
     let mut command = cargo(&test);
-    command.arg("keywords_of_python_are_the_options");
+    command.args(TEST_PROFILE).arg("keywords_of_python_are_the_options");
     match args {
         [] => {}
         [update] if update == "--update" => drop(command.env("UPDATE_GOLDEN", "1")),

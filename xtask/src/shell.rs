@@ -15,6 +15,10 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// The profile of the tests, and the folder of the programs under test: see there. Simulations are
+/// too slow without optimization, and worth little without assertions.
+pub(crate) const TEST_PROFILE: [&str; 3] = ["--release", "--config", ".cargo/ci.toml"];
+
 /// The tests of prony-sim, for studies that take long.
 pub(crate) fn simulations() -> Command {
     let package = ["--package=prony-sim", "--test=simulation"];

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell::{self, cargo, run, target_dir, which};
+use crate::shell::{self, TEST_PROFILE, cargo, run, target_dir, which};
 use crate::{bars, decisions, verdicts};
 
 const USAGE: &str = "usage: cargo xtask soak [--list] [--shard K/N] [STEP...]";
@@ -83,8 +83,8 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 }
 
 fn seeds() -> Result<()> {
-    let tests = ["test", "--locked", "--workspace", "--no-fail-fast", "--profile=ci"];
-    run(cargo(&tests).env("SLOW", "1"))
+    let tests = ["test", "--locked", "--workspace", "--no-fail-fast"];
+    run(cargo(&tests).args(TEST_PROFILE).env("SLOW", "1"))
 }
 
 fn capacity() -> Result<()> {

@@ -58,9 +58,9 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 }
 
 /// The step of `ci`, with the program that was built for the tests.
-pub(crate) fn step(profile: &str) -> Result<()> {
+pub(crate) fn step(build: &[&str]) -> Result<()> {
     if can_run() {
-        let prony = sctp::built(&[profile])?.path("prony", "bin")?;
+        let prony = sctp::built(build)?.path("prony", "bin")?;
         return play(&prony, &SCENES.iter().collect::<Vec<_>>());
     }
     if strict() {
