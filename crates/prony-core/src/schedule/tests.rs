@@ -1,4 +1,5 @@
 mod gamma;
+mod recorded;
 
 use std::sync::Arc;
 
