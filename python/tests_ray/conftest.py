@@ -104,14 +104,19 @@ class Ended:
         tally: dict[str, Any] = self.report["measurement"]["tally"]
         return tally
 
+    @property
+    def phases(self) -> list[dict[str, Any]]:
+        """The reports of the phases."""
+        return [phase["report"] for phase in self.report["phases"]]
+
 
 class Running:
     """A run of the program on the cluster at this address, or with workers of this machine."""
 
-    def __init__(self, address: str | None, words: list[str]) -> None:
+    def __init__(self, address: str | None, words: list[str], command: str = "load") -> None:
         program = Path(sys.executable).with_name("prony")
         engine = ["ray", "--cluster", address] if address is not None else ["local"]
-        line = [str(program), "load", "--engine", *engine, "--json", *words]
+        line = [str(program), command, "--engine", *engine, "--json", *words]
         self.process = subprocess.Popen(
             line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -146,7 +151,7 @@ def either(request: pytest.FixtureRequest) -> Start:
     """Starts a run with each of the engines."""
     is_ray = request.param == "ray"
     address = request.getfixturevalue("cluster").address if is_ray else None
-    return lambda *words: Running(address, list(words))
+    return lambda *words, **command: Running(address, list(words), **command)
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import prony
@@ -229,6 +230,44 @@ def test_python_uses_the_cluster(cluster: Any, server: prony.Server) -> None:
         accept_invalid=True,
     )
     assert result.replies == 400 and server.stop()["replies"] == 400
+
+
+PHASES = """
+url = "{url}"
+[[phases]]
+name = "base"
+rate = 100
+duration = "3s"
+[[phases]]
+name = "spike"
+start = "with"
+delay = "1s"
+rate = 400
+duration = "1s"
+[[phases]]
+name = "after"
+requests = 50
+connections = 4
+"""
+
+
+def test_each_phase_is_a_run_on_all_hosts(
+    either: Start, server: prony.Server, tmp_path: Path
+) -> None:
+    plan = tmp_path / "phases.toml"
+    plan.write_text(PHASES.format(url=server.url))
+    ended = either(str(plan), "--hosts", "2", "--accept-invalid", command="run").wait()
+    assert ended.code == 0, ended.err
+    tallies = [report["measurement"]["tally"] for report in ended.phases]
+    assert [tally["replies"] for tally in tallies] == [300, 400, 50]
+    assert server.stop()["replies"] == 750
+    on_hosts = [report["run"]["hosts"] for report in ended.phases]
+    for run, of_each in zip(on_hosts, (150, 200, 25)):
+        assert [host["replies"] for host in run["hosts"]] == [of_each] * 2
+    base, spike, after = (run["start_at_unix"] for run in on_hosts)
+    assert abs(spike - base - 1) < 1e-3, "one clock, a delay of 1 s"
+    assert after - base >= 3, "after the longest of both"
+    assert gone(at_work())
 
 
 def test_searches_and_comparisons_use_the_cluster(cluster: Any, server: prony.Server) -> None:
