@@ -1,5 +1,5 @@
 //! How a run ends: no new request starts, the requests in flight may finish, and those that do not
-//! count as unfinished.
+//! count as unfinished. If the user ends it, schedules of messages end, too.
 
 use super::Engine;
 use crate::proto::Carrier;

@@ -431,6 +431,7 @@ impl<P: Carrier> Machine for Engine<P> {
         self.begin_drain(now);
         match how {
             StopRequest::Drain => {
+                self.stop_messages(now);
                 self.settle_arrivals(now);
                 self.check_over();
             }

@@ -44,6 +44,11 @@ impl Subscription {
         Self { opened, until, received }
     }
 
+    /// It awaits nothing that is sent from this time on.
+    pub fn ends_at(&mut self, at: Nanos) {
+        self.until = self.until.min(at);
+    }
+
     /// A message with this stamp has arrived.
     pub fn arrived(&mut self, stamp: &Stamp) -> Delivery {
         if !(self.opened..self.until).contains(&stamp.sent) {

@@ -66,6 +66,20 @@ impl Times {
         Self { start: end, number, next, taken, count, end: Some(Span::ZERO), process: None }
     }
 
+    /// Whether it has no messages, but an end.
+    pub fn is_silent(&self) -> bool {
+        self.next == Span::MAX && self.end == Some(Span::ZERO)
+    }
+
+    /// End the schedule at this time, if it does not end before: what is due before remains.
+    pub fn end_at(&mut self, at: Nanos) {
+        if at < self.start {
+            (self.start, self.next) = (at, Span::MAX);
+        }
+        let length = at.since(self.start);
+        self.end = Some(self.end.map_or(length, |end| end.min(length)));
+    }
+
     /// When something is due next; `None`: never.
     #[inline]
     pub fn next(&self) -> Option<Nanos> {
@@ -159,6 +173,38 @@ mod tests {
 
     fn message(ns: u64, is_last: bool) -> Due {
         Due::Message { at: START + Span(ns), is_last }
+    }
+
+    /// What is due before the end remains; an end that comes before the start comes at once.
+    #[test]
+    fn a_schedule_can_end_early() {
+        let plan = MessagePlan::fixed(10.0, Some(50), None);
+        let at = |ms: u64| START + Span::from_millis(ms);
+        let mut times = Times::new(&plan, 7, START, 0, 1);
+        times.end_at(at(150));
+        let take = |times: &mut Times, now| times.take(&plan, 7, now);
+        let first = Due::Message { at: at(0), is_last: false };
+        assert_eq!(take(&mut times, at(150)), Some(first));
+        let second = Due::Message { at: at(100), is_last: true };
+        assert_eq!((take(&mut times, at(150)), times.next()), (Some(second), None));
+        times.end_at(at(120));
+        assert_eq!((take(&mut times, at(900)), times.next()), (None, None));
+
+        // After the last message before it, only the end is due.
+        let mut times = Times::new(&plan, 7, START, 0, 1);
+        assert_eq!((take(&mut times, at(0)), times.next()), (Some(first), Some(at(100))));
+        times.end_at(at(50));
+        assert_eq!((times.next(), times.is_silent()), (Some(at(50)), false));
+        assert_eq!((take(&mut times, at(50)), times.next()), (Some(Due::End), None));
+
+        let mut times = Times::new(&plan, 7, at(1_000), 0, 1);
+        times.end_at(at(10));
+        assert_eq!((times.next(), take(&mut times, at(10))), (Some(at(10)), Some(Due::End)));
+        let mut times = Times::silent(at(1_000));
+        times.end_at(at(2_000));
+        assert_eq!((times.next(), times.is_silent()), (Some(at(1_000)), true));
+        times.end_at(at(700));
+        assert_eq!((times.next(), take(&mut times, at(700))), (Some(at(700)), Some(Due::End)));
     }
 
     #[test]

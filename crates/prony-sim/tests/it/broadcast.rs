@@ -1,11 +1,12 @@
 //! Broadcasts over WebSocket: times by arithmetic, and a server whose mistakes are known.
 
+use prony_core::machine::StopRequest;
 use prony_core::plan::{BroadcastPlan, Expect, MessagePlan, Plan, Stop, Think, WebSocketPlan};
 use prony_core::record::{Broadcast, Tally};
 use prony_core::serve::{
     BroadcastFaults, Latency, Serve, Served, ServerBehavior, Share, SocketBehavior, Stall, Stalls,
 };
-use prony_core::units::Span;
+use prony_core::units::{Nanos, Span};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
@@ -85,6 +86,29 @@ fn every_message_reaches_every_subscriber_at_a_known_time() {
     // They stay for the schedule and the wait, and then for the round trip of the close.
     let stay = Span::from_secs(1) + ms(4_900) + Span::from_secs(2) + ms(1);
     assert_eq!(t.times.response.max(), Some(stay));
+}
+
+/// When the user ends the load, publishers stop, and subscribers stay for their wait: all messages
+/// that were sent count, and have reached everyone.
+#[test]
+fn the_end_of_the_load_ends_a_broadcast() {
+    let plan = broadcast(20, 3, 10.0, 5_000, Span::from_secs(1));
+    // Before the first message, and after 21 of each publisher.
+    for (stop, published) in [(500, 0), (3_050, 3 * 21)] {
+        let mut setup = Setup::new(Link::with_latency(Span::from_micros(500)), 5);
+        setup.stops = vec![(Nanos::ZERO + ms(stop), StopRequest::Drain)];
+        let mut serve = Serve::new(server(Latency::Fixed(ms(2)), BroadcastFaults::default()), 5);
+        let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "the end of a broadcast");
+        let t = outcome.main();
+        assert_eq!((t.replies, t.failed, t.unfinished), (20, 0, 0), "{:?}", t.faults);
+        let all = t.broadcast.as_deref().expect("a broadcast");
+        assert_eq!((all.subscribers, all.published), (17, published));
+        assert_eq!((all.expected, all.delivered), (published * 17, published * 17));
+        assert_eq!(all.complete, published);
+        assert_eq!(t.times.response.max(), Some(ms(stop) + Span::from_secs(2) + ms(1)));
+        assert_eq!(serve.served().socket_messages_received, published);
+    }
 }
 
 /// Without a wait, the first message is due before any connection is open: its delivery counts from

@@ -3,6 +3,7 @@
 
 use prony_core::fault::Fault;
 use prony_core::grpc::prefix;
+use prony_core::machine::StopRequest;
 use prony_core::plan::{CallSpec, Expect, GrpcCall, Http2Spec, MessagePlan, Plan, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
@@ -16,7 +17,7 @@ use prony_sim::world::Setup;
 use crate::faults::random_setup;
 use crate::http2::http2;
 use crate::known::{assert_close, assert_exponential};
-use crate::plans::{Seed, assert_invariants, closed, ms, open};
+use crate::plans::{Seed, arrivals, assert_invariants, closed, ms, open};
 
 /// A message that asks the target server for one reply of this many bytes, `pause` microseconds
 /// after its service.
@@ -62,6 +63,27 @@ fn run(plan: &Plan, link: Link, behavior: ServerBehavior) -> Tally {
     assert_invariants(&outcome, "messages");
     assert_eq!(serve.served().violations, 0);
     outcome.main()
+}
+
+/// When the user ends the load, calls send no further messages, and end with the replies to those
+/// that they have sent.
+#[test]
+fn the_end_of_the_load_ends_schedules_of_messages() {
+    let plan = with_messages(http2(open(10.0, Arrivals::Fixed, 5), 1, 100), schedule(200.0, 9_999));
+    plan.check().expect("a valid plan");
+    let first = arrivals(&plan).next().expect("arrivals");
+    let mut setup = Setup::new(Link::with_latency(Span::from_micros(500)), 5);
+    setup.stops = vec![(first + ms(1_002), StopRequest::Drain)];
+    let mut serve = Serve::new(grpc(Latency::Fixed(ms(2))), 5);
+    let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+    assert_invariants(&outcome, "the end of a load");
+    let t = outcome.main();
+    assert_eq!((t.replies, t.failed, t.unfinished), (5, 0, 0), "{:?}", t.faults);
+    let sent = (0..5).map(|k| (1_000 - 100 * k) / 5 + 1).sum::<u64>();
+    let counts = *t.stream_messages.expect("messages");
+    assert_eq!((counts.sent, counts.awaited, counts.answered), (sent, sent, sent));
+    // The end of the stream is sent at 1,002 ms; the last reply takes until 1,003 ms.
+    assert_eq!(t.times.response.max(), Some(ms(1_003)));
 }
 
 /// One call per 100 ms, each with 50 messages at 200 per second. A round trip takes 1 ms, a service

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use prony_core::fault::Fault;
-use prony_core::machine::Machine;
+use prony_core::machine::{Machine, StopRequest};
 use prony_core::plan::{
     Expect, MessagePlan, MessageReply, Plan, Stop, StreamFormat, StreamPlan, Think, WebSocketPlan,
 };
@@ -20,7 +20,8 @@ use prony_sim::{Outcome, load};
 use crate::delegate::delegate;
 use crate::faults::random_setup;
 use crate::known::{assert_close, assert_exponential};
-use crate::plans::{Seed, assert_invariants, closed, ms, open};
+use crate::plans::{Seed, arrivals, assert_invariants, closed, ms, open};
+use crate::websocket_http2::over_http2;
 
 pub(crate) fn schedule(rate: f64, count: u64) -> MessagePlan {
     MessagePlan::fixed(rate, Some(count), None)
@@ -95,6 +96,53 @@ fn times_of_messages_are_those_of_arithmetic() {
         let all = Some(ms(49 * 5 + 3 + 1));
         (all, all)
     });
+}
+
+/// When the user ends the load, connections send no further messages, wait for the replies to those
+/// they have sent, and close. Those that start 0, 100, ... 400 ms after the first send a message
+/// each 5 ms until then.
+#[test]
+fn the_end_of_the_load_ends_schedules_of_messages() {
+    for over_h2 in [false, true] {
+        let plan = websocket(open(10.0, Arrivals::Fixed, 5), Some(schedule(200.0, 10_000)), None);
+        let plan = if over_h2 { over_http2(plan, 1, 100) } else { plan };
+        let first = arrivals(&plan).next().expect("arrivals");
+        let mut setup = Setup::new(Link::with_latency(Span::from_micros(500)), 5);
+        setup.stops = vec![(first + ms(1_002), StopRequest::Drain)];
+        let mut serve = Serve::new(echo(Latency::Fixed(ms(2))), 5);
+        let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "the end of a load");
+        let t = outcome.main();
+        assert_eq!((t.replies, t.failed, t.unfinished), (5, 0, 0), "{:?}", t.faults);
+        assert_eq!(t.statuses.iter().collect::<Vec<_>>(), [(&1000, &5)]);
+        let sent = (0..5).map(|k| (1_000 - 100 * k) / 5 + 1).sum::<u64>();
+        let counts = *t.stream_messages.expect("messages");
+        assert_eq!((counts.sent, counts.awaited, counts.answered), (sent, sent, sent));
+        assert_eq!(serve.served().socket_messages_received, sent);
+        // The last message is sent after 1,000 ms, its reply takes 3 ms, and the close 1 ms.
+        let response = &t.times.response;
+        assert_eq!((response.min(), response.max()), (Some(ms(604)), Some(ms(1_004))));
+    }
+}
+
+/// A load that ends while a connection is being opened: what was due by then is sent, unless the
+/// load is to end at once.
+#[test]
+fn a_load_can_end_before_its_connections_are_open() {
+    let plan = websocket(open(10.0, Arrivals::Fixed, 1), Some(schedule(200.0, 1_000)), None);
+    let first = arrivals(&plan).next().expect("arrivals");
+    for (after, how, replies) in [(1, StopRequest::Drain, 1), (1, StopRequest::Now, 0)] {
+        let mut setup = Setup::new(Link::with_latency(ms(1)), 5);
+        setup.stops = vec![(first + ms(after), how)];
+        let mut serve = Serve::new(echo(Latency::None), 5);
+        let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
+        assert_invariants(&outcome, "an early end");
+        let t = outcome.main();
+        assert_eq!((t.replies, t.failed, t.unfinished), (replies, 0, 1 - replies));
+        let sent = t.stream_messages.map_or(0, |counts| counts.sent);
+        // That of the start.
+        assert_eq!((sent, serve.served().socket_messages_received), (replies, replies));
+    }
 }
 
 /// A server that freezes delays every message that is due in the freeze, by arithmetic.

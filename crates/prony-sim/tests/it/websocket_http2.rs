@@ -23,7 +23,7 @@ use crate::plans::{Seed, assert_invariants, closed, ms, open};
 use crate::websocket::{echo, random_plan, run, schedule, websocket, with_ping};
 
 /// The plan over HTTP/2.
-fn over_http2(plan: Plan, connections: u32, streams: u32) -> Plan {
+pub(crate) fn over_http2(plan: Plan, connections: u32, streams: u32) -> Plan {
     let plan = Plan { requests_per_connection: None, ..http2(plan, connections, streams) };
     plan.check().expect("a valid plan");
     plan

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -56,6 +57,35 @@ fn measures_echoes_of_the_target_server() {
         assert_eq!(served(&counters, "socket_messages_received"), 600);
         assert_eq!(served(&counters, "socket_messages_sent"), 600);
     }
+}
+
+/// The first Ctrl-C ends the schedules of messages: connections wait for the replies to what they
+/// have sent, and close.
+#[test]
+fn a_signal_ends_the_schedules_of_messages() {
+    let _alone = alone();
+    let server = Serve::start(&["--ws", "echo", "--latency", "fixed:50ms"]);
+    let url = ws(&server.url("/chat"));
+    let load = ["-c", "5", "-n", "5", "-b", "hello", "--timeout", "5m"];
+    let messages = ["--messages", "20/s", "--messages-time", "4m", "--json", "--quiet", &url];
+    let client = Running::start(&[&load[..], &messages].concat());
+    std::thread::sleep(Duration::from_secs(2));
+    client.signal(Signal::INT);
+    let begun = Instant::now();
+    let ended = client.wait();
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert_eq!(ended.code, 130, "{ended:?}");
+    let report = ended.report();
+    report.check_sums();
+    assert_eq!(
+        (report.status(1000), report.count("failed"), report.count("unfinished")),
+        (5, 0, 0)
+    );
+    let counts = tally(&report);
+    let sent = count(counts, "sent");
+    assert!(sent > 0);
+    assert_eq!(["awaited", "answered"].map(|name| count(counts, name)), [sent; 2]);
+    assert_eq!(served(&server.stop(), "socket_messages_received"), sent);
 }
 
 /// A server that pushes: bounds end connections, and a threshold decides about their times.
@@ -114,7 +144,7 @@ fn resident(url: &str, connections: usize) -> u64 {
     wait_until("the connections", open);
     let mut seen = Vec::new();
     wait_until("the memory to stay the same", || {
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300));
         let status = std::fs::read_to_string(format!("/proc/{}/status", client.pid()));
         let status = status.expect("the client runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");

@@ -30,6 +30,12 @@ impl Broadcasting {
             false => Err(intended + self.awaits + self.plan.wait / 2),
         }
     }
+
+    /// The publishers have stopped at this time: until when subscribers await what is sent, and
+    /// until when they stay.
+    pub(super) fn after_stop(&self, at: Nanos) -> [Nanos; 2] {
+        [at + self.plan.wait / 2, at + self.plan.wait]
+    }
 }
 
 impl Messages {
@@ -40,11 +46,12 @@ impl Messages {
 
     /// The connection of a subscriber is open.
     pub(in crate::engine) fn subscribed(&mut self, id: RequestId, now: Nanos) {
-        let Some(Broadcasting { plan, awaits }) = self.broadcast.as_deref() else { return };
-        let (publishers, awaits) = (plan.publishers, *awaits);
+        let Some(broadcast) = self.broadcast.as_deref() else { return };
+        let (publishers, awaits) = (broadcast.plan.publishers, broadcast.awaits);
+        let stopped = self.stopped.map(|at| broadcast.after_stop(at)[0]);
         let stream = self.stream(id.slot);
         if stream.id == id {
-            let until = stream.intended + awaits;
+            let until = (stream.intended + awaits).min(stopped.unwrap_or(Nanos::MAX));
             stream.subscription = Some(Box::new(Subscription::new(now, until, publishers)));
         }
     }

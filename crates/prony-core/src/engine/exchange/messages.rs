@@ -23,6 +23,8 @@ pub(in crate::engine) struct Messages {
     pub(super) stamped: Option<Vec<Nanos>>,
     /// The broadcast, if the plan is one.
     pub(super) broadcast: Option<Box<Broadcasting>>,
+    /// When the user has ended the load: no schedule goes on after that.
+    pub(super) stopped: Option<Nanos>,
 }
 
 /// What matters of a call.
@@ -86,6 +88,7 @@ impl Messages {
                 numbers: Numbering::new(plan),
                 stamped: (plan.broadcast().is_some() || plan.matches_by_token()).then(Vec::new),
                 broadcast: Broadcasting::new(plan).map(Box::new),
+                stopped: None,
             })
         })
     }
@@ -119,14 +122,45 @@ impl Messages {
         if !continues {
             stream.ledger.clear();
         }
+        if let Some(at) = self.stopped {
+            self.end_schedule(id.slot, at);
+        }
         is_paced.then(|| self.due(id.slot, now)).flatten()
+    }
+
+    /// The user has ended the load: no message becomes due any more. Returns how many slots have
+    /// schedules whose end may have changed.
+    pub(in crate::engine) fn stop(&mut self, now: Nanos) -> u32 {
+        let stopped = *self.stopped.get_or_insert(now);
+        let slots = if self.plan.is_some() { self.streams.len() as u32 } else { 0 };
+        (0..slots).for_each(|slot| self.end_schedule(slot, stopped));
+        slots
+    }
+
+    /// When the next message of the stream in this slot is due, or the end of its schedule.
+    pub(in crate::engine) fn next_in(&self, slot: u32) -> Option<Nanos> {
+        self.streams.get(slot as usize)?.times.as_ref()?.next()
+    }
+
+    fn end_schedule(&mut self, slot: u32, at: Nanos) {
+        let stream = &mut self.streams[slot as usize];
+        let Some(times) = &mut stream.times else { return };
+        match (self.broadcast.as_deref(), times.is_silent()) {
+            (Some(broadcast), true) => {
+                let [awaits, stays] = broadcast.after_stop(at);
+                times.end_at(stays);
+                if let Some(subscription) = &mut stream.subscription {
+                    subscription.ends_at(awaits);
+                }
+            }
+            _ => times.end_at(at),
+        }
     }
 
     /// The exchange of the stream in this slot, if one of its messages is due.
     pub(in crate::engine) fn waiting(&self, slot: u32, now: Nanos) -> Option<RequestId> {
-        let stream = self.streams.get(slot as usize)?;
-        let next = stream.times.as_ref().and_then(Times::next);
-        next.is_some_and(|at| at <= now).then_some(stream.id)
+        let is_due = self.next_in(slot).is_some_and(|at| at <= now);
+        is_due.then(|| self.streams[slot as usize].id)
     }
 
     /// What is due of the stream in this slot; `None`: it has no schedule.

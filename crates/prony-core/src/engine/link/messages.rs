@@ -57,6 +57,20 @@ impl<P: Carrier> Engine<P> {
         self.transmit(due.conn);
     }
 
+    /// The user has ended the load: streams with a schedule of messages send no further ones, and
+    /// end as they do after their last.
+    pub(in crate::engine) fn stop_messages(&mut self, now: Nanos) {
+        let slots = self.exchanges.messages.as_deref_mut().map_or(0, |all| all.stop(now));
+        for slot in 0..slots {
+            let messages = self.exchanges.messages.as_deref();
+            match messages.and_then(|messages| messages.next_in(slot)) {
+                Some(at) if at > now => self.agenda.wake(at, Timer::Message(slot)),
+                Some(_) => self.message_is_due(slot, now),
+                None => {}
+            }
+        }
+    }
+
     /// End the streams that have enough messages or cannot be read, and set the times of those that
     /// have begun, after bytes of the connection in this slot were read.
     pub(super) fn stop_streams(&mut self, slot: u32, now: Nanos) {
