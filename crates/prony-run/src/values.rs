@@ -171,14 +171,7 @@ pub fn message_rate(text: &str) -> Result<RatePlan, String> {
 /// # Errors
 /// The value is invalid; the error is one sentence.
 pub fn message_arrivals(text: &str) -> Result<Arrivals, String> {
-    match Arrivals::parse(text) {
-        Ok(ArrivalsArg::Process(arrivals)) => Ok(arrivals),
-        Ok(ArrivalsArg::TraceFile(_)) => {
-            Err("messages have no trace: write fixed, poisson, gamma:0.5 or uniform:10ms:90ms"
-                .into())
-        }
-        Err(why) => Err(why.to_string()),
-    }
+    Arrivals::parse_process(text).map_err(|why| why.to_string())
 }
 
 /// Parses an arrival process.

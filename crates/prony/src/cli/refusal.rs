@@ -109,6 +109,9 @@ pub(crate) fn of_clap(e: &clap::Error) -> Error {
         return Error::Argument(sentence);
     }
     let text = e.to_string();
+    if let Some(sentence) = without_model(e, &text) {
+        return Error::Argument(sentence);
+    }
     let lines = text.lines().map(str::trim);
     let lines = lines.take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more"));
     let lines = lines.map(|l| l.trim_start_matches("error: ").trim_start_matches("tip: "));
@@ -123,6 +126,29 @@ pub(crate) fn of_clap(e: &clap::Error) -> Error {
     let help = format!("`prony {command}--help` lists all options");
     let sentence = [parts.join("; "), help].join("; ");
     Error::Argument(sentence.replace(":; ", ": ").replace("?; ", "? "))
+}
+
+/// The message for an option of language models in a load on none: only `--model` is missing. The
+/// usage in the text lists the options that were given, unless it is written by hand.
+fn without_model(e: &clap::Error, text: &str) -> Option<String> {
+    let Some(ContextValue::Strings(missing)) = e.get(ContextKind::InvalidArg) else { return None };
+    if e.kind() != ErrorKind::MissingRequiredArgument || *missing != ["--model <NAME>"] {
+        return None;
+    }
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "))?;
+    let all = super::load_alone();
+    let of_models = all.get_arguments().filter(|arg| arg.get_help_heading() == Some(super::LLM));
+    let names = of_models.filter_map(clap::Arg::get_long).filter(|name| *name != "model");
+    let mut options = names.map(|name| format!("--{name}"));
+    let hint = "name one with --model NAME, as in `prony llm --model NAME URL`";
+    match options.find(|option| usage.split(' ').any(|word| word == option)) {
+        Some(given) => Some(format!("{given} is an option of language models: {hint}")),
+        None if usage.contains("--model") => None,
+        None => {
+            let given = "--prompts, --slo, --tokenizer and others are options of language models";
+            Some(format!("{given}: {hint}"))
+        }
+    }
 }
 
 /// A sentence of clap in the words of the other messages.

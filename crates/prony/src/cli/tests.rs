@@ -227,6 +227,7 @@ fn rejects_what_websocket_cannot_do() {
         "ws://h/ -b x --messages 10/s --messages-arrivals uniform:1ms:2ms",
         "ws://h/ -b x --messages-arrivals poisson",
         "ws://h/ -b x --messages-arrivals trace:times",
+        "ws://h/ -b x --messages 10/s --messages-arrivals gama:2",
         "http://h/ --messages-arrivals uniform:1ms:2ms",
         "ws://h/ -b x --messages 10/s..20/s",
         "ws://h/ -b x --messages 10/s --messages-reply token --stream messages",
@@ -339,6 +340,10 @@ fn error_messages_have_suggestions() {
         "http://h/ --until p9+-5%",
         "serve --latency expo:1ms",
         "serve --latency lognormal:20ms,0.3",
+        "http://h/ --tokenizer t.json",
+        "load http://h/ -c 5 --all-turns --prompts p.jsonl",
+        "capacity http://h/ --slo ttft<1s",
+        "llm http://h/ --tokenizer t.json",
     ];
     let sentence = |line: &str| format!("  {}\n", planned(line).unwrap_err());
     check(&lines, sentence, expect_file!["tests/meant.txt"]);

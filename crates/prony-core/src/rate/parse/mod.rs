@@ -141,44 +141,56 @@ impl Arrivals {
     /// Any other text; a shape that is not from 0.01 to 1000; bounds in the wrong order or both
     /// zero.
     pub fn parse(text: &str) -> Result<ArrivalsArg, ParseError> {
-        let bad = |why: String| {
-            ParseError::new(format!(
-                "'{text}' is not an arrival process: {why}; write fixed, poisson, \
-                 gamma:0.5, uniform:10us:90us or trace:FILE"
-            ))
-        };
-        let process = match text {
-            "fixed" => Self::Fixed,
-            "poisson" => Self::Poisson,
-            "trace" | "trace:" => return Err(bad("the file name is missing".into())),
-            _ => {
-                if let Some(file) = text.strip_prefix("trace:") {
-                    return Ok(ArrivalsArg::TraceFile(file.to_owned()));
-                }
-                if let Some(shape) = text.strip_prefix("gamma") {
-                    return shape_of(shape).map(Self::Gamma).map(ArrivalsArg::Process).map_err(bad);
-                }
-                match parse_distribution(text).map_err(bad)? {
-                    Distribution::Uniform(_, Span::ZERO) => {
-                        return Err(bad("the inter-arrival times are all zero".into()));
-                    }
-                    Distribution::Uniform(low, high) => Self::Uniform(low, high),
-                    Distribution::Exponential(_) => {
-                        let why = "for exponential inter-arrival times, use poisson and a rate";
-                        return Err(bad(why.into()));
-                    }
-                    Distribution::Fixed(_) => {
-                        let why = "for constant inter-arrival times, use fixed and a rate";
-                        return Err(bad(why.into()));
-                    }
-                    Distribution::LogNormal(..) | Distribution::Bimodal(..) => {
-                        return Err(bad("this distribution is not supported for arrivals".into()));
-                    }
-                }
-            }
-        };
-        Ok(ArrivalsArg::Process(process))
+        let bad = |why| not_arrivals(text, why, "gamma:0.5, uniform:10us:90us or trace:FILE");
+        match text.strip_prefix("trace:") {
+            Some("") => Err(bad("the file name is missing".into())),
+            Some(file) => Ok(ArrivalsArg::TraceFile(file.to_owned())),
+            None if text == "trace" => Err(bad("the file name is missing".into())),
+            None => process_of(text).map(ArrivalsArg::Process).map_err(bad),
+        }
     }
+
+    /// Parse `fixed`, `poisson`, `gamma:SHAPE` or `uniform:LOW:HIGH`, for what has no trace.
+    ///
+    /// # Errors
+    /// As those of [`parse`](Self::parse); a trace.
+    pub fn parse_process(text: &str) -> Result<Self, ParseError> {
+        let process = match text == "trace" || text.starts_with("trace:") {
+            true => Err("messages have no trace".into()),
+            false => process_of(text),
+        };
+        process.map_err(|why| not_arrivals(text, why, "gamma:0.5 or uniform:10ms:90ms"))
+    }
+}
+
+fn not_arrivals(text: &str, why: String, others: &str) -> ParseError {
+    ParseError::new(format!(
+        "'{text}' is not an arrival process: {why}; write fixed, poisson, {others}"
+    ))
+}
+
+/// A process, or why the text is none.
+fn process_of(text: &str) -> Result<Arrivals, String> {
+    match text {
+        "fixed" => return Ok(Arrivals::Fixed),
+        "poisson" => return Ok(Arrivals::Poisson),
+        _ => {}
+    }
+    if let Some(shape) = text.strip_prefix("gamma") {
+        return shape_of(shape).map(Arrivals::Gamma);
+    }
+    let why = match parse_distribution(text)? {
+        Distribution::Uniform(_, Span::ZERO) => "the inter-arrival times are all zero",
+        Distribution::Uniform(low, high) => return Ok(Arrivals::Uniform(low, high)),
+        Distribution::Exponential(_) => {
+            "for exponential inter-arrival times, use poisson and a rate"
+        }
+        Distribution::Fixed(_) => "for constant inter-arrival times, use fixed and a rate",
+        Distribution::LogNormal(..) | Distribution::Bimodal(..) => {
+            "this distribution is not supported for arrivals"
+        }
+    };
+    Err(why.into())
 }
 
 /// The shape in `gamma:SHAPE`, from what follows the name.
