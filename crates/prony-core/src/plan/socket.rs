@@ -256,8 +256,10 @@ impl Plan {
                 .into());
         }
         if !matches!(self.http, HttpVersion::Http11 | HttpVersion::Http2Only) {
-            return Err("steps of a WebSocket (`open`) are carried by HTTP/1.1, or by HTTP/2 \
-                        alone; use `http = \"2-only\"` (--http 2-only, --h2c), or leave out `http`"
+            return Err("steps of a WebSocket (`open`) need to know the version of HTTP, which \
+                        decides whether a WebSocket has a connection of its own; write `http = \
+                        \"2-only\"` (--http 2-only, --h2c) for HTTP/2, or leave out `http` for \
+                        HTTP/1.1"
                 .into());
         }
         let pipelines = self.pipeline != 1 && !self.http.is_http2();

@@ -280,7 +280,7 @@ fn refuses_plans_that_cannot_have_such_steps() {
             p:5:21: `open`: write a path, or a URL with ws:// or wss://
             p:1:1: this plan cannot be run: request 1: the header Upgrade is a part of the handshake of WebSocket, which prony writes; leave it out (subprotocols: --subprotocol)
             p:1:1: beside steps on a WebSocket (`open`), requests are those of HTTP; write http:// in their URLs (an `open` can have a URL with ws://)
-            p:1:1: this plan cannot be run: steps of a WebSocket (`open`) are carried by HTTP/1.1, or by HTTP/2 alone; use `http = "2-only"` (--http 2-only, --h2c), or leave out `http`
+            p:1:1: this plan cannot be run: steps of a WebSocket (`open`) need to know the version of HTTP, which decides whether a WebSocket has a connection of its own; write `http = "2-only"` (--http 2-only, --h2c) for HTTP/2, or leave out `http` for HTTP/1.1
             p:1:1: this plan cannot be run: `retries` cannot be combined with steps of a WebSocket; use `retry`
             p:1:1: this plan cannot be run: a WebSocket carries one step after the other, and as many as there are; leave out `pipeline` and `requests-per-connection`
             p:6:1: [websocket] is about requests that are whole connections; this plan has steps on a WebSocket (`open`): omit it
