@@ -299,6 +299,41 @@ fn text_that_is_not_utf8_is_refused_before_its_frame_ends() {
     assert_eq!(outcome, (vec![], Some(Violation::Utf8)), "the fourth byte cannot follow");
 }
 
+/// Messages of 64 KiB to 16 MiB: whole and in fragments, of which few or many bytes arrive at once.
+#[test]
+fn long_messages_arrive_in_any_fragments_and_pieces() {
+    use Opcode::{Binary, Continuation, Text};
+    for length in [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20] {
+        let content: String = (0..length).map(|k| char::from(b'a' + (k % 23) as u8)).collect();
+        for (opcode, fragment, piece) in [
+            (Text, length, 64),
+            (Binary, length, 1_024),
+            (Text, 64, 65_536),
+            (Binary, 1_024, 999),
+            (Text, 256 << 10, 7_777),
+            (Binary, 1 << 20, 1 << 20),
+        ] {
+            let message = match opcode {
+                Text => Found::Text(content.clone()),
+                _ => Found::Binary(content.clone().into_bytes()),
+            };
+            for role in [Role::Client, Role::Server] {
+                let parts = content.as_bytes().chunks(fragment).enumerate();
+                let bytes = parts.fold(Stream::to(role), |stream, (k, part)| {
+                    let kind = if k == 0 { opcode } else { Continuation };
+                    stream.frame(kind, (k + 1) * fragment >= length, part)
+                });
+                let bytes = bytes.bytes;
+                let cuts: Vec<usize> = (piece..bytes.len()).step_by(piece).collect();
+                let (found, violation) = read(role, MESSAGE_MAX, &bytes, &cuts);
+                assert_eq!(violation, None, "{length} {fragment} {piece} {role:?}");
+                let is_right = found == [message.clone()];
+                assert!(is_right, "{length} bytes, {fragment}, {piece}, {role:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_follows_a_close() {
     use Opcode::{Close, Ping, Text};
