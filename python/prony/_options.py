@@ -364,8 +364,8 @@ class SharedOptions(TypedDict, total=False):
     simulate_latency: str
     """Service time of the simulated server, as in `prony serve --latency`
 
-    For language models it is the time to the first token; a token follows each 10 ms, up to
-    100 in all."""
+    For event streams and language models it is the time to the first event or token; another
+    follows each 10 ms, up to 100 in all."""
 
     simulate_workers: int | str
     """Requests that the simulated server serves at once, as in `prony serve --workers`"""
@@ -858,8 +858,8 @@ class RunOptions(TypedDict, total=False):
     simulate_latency: str
     """Service time of the simulated server, as in `prony serve --latency`
 
-    For language models it is the time to the first token; a token follows each 10 ms, up to
-    100 in all."""
+    For event streams and language models it is the time to the first event or token; another
+    follows each 10 ms, up to 100 in all."""
 
     simulate_workers: int | str
     """Requests that the simulated server serves at once, as in `prony serve --workers`"""
@@ -1139,8 +1139,8 @@ class RttOptions(TypedDict, total=False):
     simulate_latency: str
     """Service time of the simulated server, as in `prony serve --latency`
 
-    For language models it is the time to the first token; a token follows each 10 ms, up to
-    100 in all."""
+    For event streams and language models it is the time to the first event or token; another
+    follows each 10 ms, up to 100 in all."""
 
     simulate_workers: int | str
     """Requests that the simulated server serves at once, as in `prony serve --workers`"""

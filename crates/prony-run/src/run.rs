@@ -5,7 +5,7 @@ use std::{fs, thread};
 
 use prony_core::engine::Taps;
 use prony_core::feed::Feeds;
-use prony_core::plan::{Cookies, Load, Plan, Stop};
+use prony_core::plan::{Cookies, Load, Plan, Stop, StreamFormat};
 use prony_core::schedule::RateChange;
 use prony_core::serve::{EventBehavior, Latency, ServerBehavior};
 use prony_core::summary::confidence::{Goal, GoalFigure, Until, Watch};
@@ -41,8 +41,8 @@ pub struct Provenance {
 
 /// The duration of the first attempt of a simulated run with goals.
 const TRY: Span = Span::from_secs(16);
-/// The time between the tokens of a simulated language model.
-const TOKEN_GAP: Span = Span::from_millis(10);
+/// The time between the events or tokens of a simulated stream.
+const EVENT_GAP: Span = Span::from_millis(10);
 
 /// Runs the plan on the network. Reports all errors before the load starts. `control` stops the run
 /// early; `watch` gets a snapshot about 20 times per second.
@@ -215,13 +215,16 @@ pub fn simulate_beside(
     summaries.collect()
 }
 
-/// The server as a language model, if the plan asks for one: its service time is the time to the
-/// first token.
+/// The server as a language model or one of streams of events, if the plan asks for one: its
+/// service time is the time to the first token or event.
 fn model(plan: &Plan, server: &ServerBehavior) -> ServerBehavior {
-    let asks = plan.stream.as_deref().is_some_and(|stream| stream.tokens.is_some());
+    let asks = plan.stream.as_deref().is_some_and(|stream| {
+        let is_in_pieces = matches!(stream.format, StreamFormat::Sse | StreamFormat::Chunks);
+        stream.tokens.is_some() || is_in_pieces
+    });
     let model = || EventBehavior {
         first: server.latency,
-        gap: Latency::Fixed(TOKEN_GAP),
+        gap: Latency::Fixed(EVENT_GAP),
         ..EventBehavior::default()
     };
     let sse = server.sse.or_else(|| asks.then(model));

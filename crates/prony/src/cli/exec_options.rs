@@ -77,8 +77,8 @@ pub struct ExecArgs {
     pub simulate: Option<u64>,
     /// Service time of the simulated server, as in `prony serve --latency`
     ///
-    /// For language models it is the time to the first token; a token follows each 10 ms, up to
-    /// 100 in all.
+    /// For event streams and language models it is the time to the first event or token; another
+    /// follows each 10 ms, up to 100 in all.
     #[arg(long, value_name = "DIST", help_heading = SIMULATION, requires = "simulate")]
     pub simulate_latency: Option<Latency>,
     /// Requests that the simulated server serves at once, as in `prony serve --workers`

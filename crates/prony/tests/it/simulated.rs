@@ -169,3 +169,23 @@ fn simulates_calls_of_grpc() {
     assert_eq!(ended.code, 2);
     assert!(ended.stderr.contains("there is no service 'shop.Shop'"), "{}", ended.stderr);
 }
+
+/// The first event comes after the service, the others each 10 ms. The way takes 100 us there and
+/// back, and so does the connect.
+#[test]
+fn simulates_streams_of_events() {
+    for (format, version) in [("sse", "--http=1.1"), ("sse", "--h2c"), ("chunks", "--http=1.1")] {
+        let load = ["-r", "5", "-d", "2s", "--stream", format, "--stream-events", "20", version];
+        let world = ["--simulate", "7", "--simulate-latency", "fixed:40ms", "--accept-invalid"];
+        let ended = prony(&[&load[..], &world, &["--json", "http://virtual/"]].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let report = ended.report();
+        assert_eq!((report.count("replies"), report.count("failed")), (10, 0), "{format}");
+        let messages = &report.0["measurement"]["tally"]["stream_messages"];
+        assert_eq!(messages["received"], 200, "{format}");
+        for (figure, truth) in [("first_message", 40.2), ("message_gap", 10.0)] {
+            let mean = report.ms(figure, "mean");
+            assert!((mean / truth - 1.0).abs() < 0.01, "{format}: {figure} is {mean} ms");
+        }
+    }
+}
