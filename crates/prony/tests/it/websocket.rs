@@ -109,6 +109,26 @@ fn reads_what_a_server_pushes() {
     assert_eq!((served(&counters, "sockets"), served(&counters, "violations")), (30, 0));
 }
 
+/// Fields of a template are filled in once per connection: the bytes of all echoes are those of 12
+/// numbers, each twice.
+#[test]
+fn messages_are_templates() {
+    let _alone = alone();
+    let server = Serve::start(&["--ws", "echo"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("plan.toml");
+    let url = ws(&server.url("/"));
+    let text = format!(
+        "url = {url:?}\nconnections = 2\nrequests = 12\n[[request]]\n\
+         body = \"hello {{{{counter}}}}\"\n[websocket]\nmessages = \"100/s\"\nmessages-count = 2\n"
+    );
+    std::fs::write(&path, text).expect("a plan");
+    let report = measure(&["run", path.to_str().expect("a path")]);
+    assert_eq!((report.status(1000), report.count("failed")), (12, 0));
+    let bytes = 2 * (1..=12).map(|n| format!("hello {n}").len()).sum::<usize>() as u64;
+    assert_eq!(count(&report.0["measurement"]["tally"], "bytes_body"), bytes);
+}
+
 /// Pings have pongs, and replies their messages by the stamps in them, with templates, too.
 #[test]
 fn measures_pings_and_matches_replies_by_their_stamps() {
