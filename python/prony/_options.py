@@ -155,6 +155,10 @@ class SharedOptions(TypedDict, total=False):
     By default an open loop uses an idle connection, or opens a new one, before it puts a
     second request on a connection."""
 
+    spread: bool
+    """Spread requests over connections: an idle or a new one before one with open streams (the
+    default)"""
+
     window: str
     """Flow-control window of each stream and of the connection, in bytes [default: 1g]"""
 

@@ -29,8 +29,12 @@ pub struct Http2Args {
     ///
     /// By default an open loop uses an idle connection, or opens a new one, before it puts a second
     /// request on a connection.
-    #[arg(long, help_heading = HTTP2)]
+    #[arg(long, help_heading = HTTP2, conflicts_with = "spread")]
     pub fill: bool,
+    /// Spread requests over connections: an idle or a new one before one with open streams (the
+    /// default)
+    #[arg(long, help_heading = HTTP2)]
+    pub spread: bool,
     /// Flow-control window of each stream and of the connection, in bytes [default: 1g]
     #[arg(long, value_name = "SIZE", help_heading = HTTP2, value_parser = values::size)]
     pub window: Option<u64>,
@@ -87,7 +91,11 @@ impl Http2Args {
 
     /// The connection that a request takes.
     pub(crate) fn placement(&self) -> Option<Placement> {
-        self.fill.then_some(Placement::Fill)
+        match (self.fill, self.spread) {
+            (true, _) => Some(Placement::Fill),
+            (_, true) => Some(Placement::Spread),
+            _ => None,
+        }
     }
 
     /// The options for the plan; `None` if all have their defaults.
@@ -149,6 +157,7 @@ impl Http2Args {
         let given = [
             (self.streams.is_some(), "--streams"),
             (self.fill, "--fill"),
+            (self.spread, "--spread"),
             (self.window.is_some(), "--window"),
             (self.header_table_size.is_some(), "--header-table-size"),
             (self.max_frame_size.is_some(), "--max-frame-size"),

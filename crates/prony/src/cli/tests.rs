@@ -135,6 +135,7 @@ fn plans() {
         "http://h/ --http 1.0",
         "https://h/ --http2 -c 4 --streams 10 --fill --window 64k --hpack static",
         "https://h/ --http 2 -r 500 --wait-settings",
+        "https://h/ --http 2 -r 500 --spread",
         "http://h/ --h2c --header-table-size 0 --max-frame-size 32k",
         "http://h/ --http2-prior-knowledge",
         "http://h/ --expect 2xx,404 --expect-body ok --expect-length 2k",

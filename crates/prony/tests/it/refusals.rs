@@ -56,6 +56,8 @@ fn rejects_invalid_options() {
         &["-p", "4", "--http", "1.0", url],
         &["-p", "4", "--h2c", url],
         &["-p", "4", "--http", "2", "https://127.0.0.1:1/"],
+        &["--h2c", "--fill", "--spread", url],
+        &["--spread", url],
         &["-H", "no colon", url],
         &["-H", "A: b\nC: d", url],
         &["-m", "G T", url],
