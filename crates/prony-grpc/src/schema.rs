@@ -21,7 +21,7 @@ impl Schema {
     /// Compiles `.proto` files. Their imports are searched in `folders`, then in their own folders.
     ///
     /// # Errors
-    /// The first error, with its file and line.
+    /// The first error, with its file, line and column.
     pub fn compile(files: &[PathBuf], folders: &[PathBuf]) -> Result<Self, String> {
         let mut includes: Vec<PathBuf> = folders.to_vec();
         for file in files {
@@ -40,10 +40,8 @@ impl Schema {
         let mut compiler = Compiler::new(&includes).map_err(|e| e.to_string())?;
         compiler.include_imports(true);
         for file in files {
-            compiler.open_file(file).map_err(|error| {
-                let place = error.file().filter(|_| error.is_parse());
-                place.map_or_else(|| error.to_string(), |file| format!("{file}: {error}"))
-            })?;
+            // Only this form has the place.
+            compiler.open_file(file).map_err(|error| format!("{error:?}"))?;
         }
         Ok(Self { pool: compiler.descriptor_pool() })
     }

@@ -120,9 +120,18 @@ fn finds_methods_by_their_names() {
 fn a_schema_with_an_error_names_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bad.proto");
-    std::fs::write(&file, "syntax = \"proto3\";\nmessage M { what is = x; }\n").unwrap();
-    let why = Schema::compile(&[file], &[]).unwrap_err();
-    assert!(why.contains("bad.proto"), "{why}");
+    let cases = [
+        ("message M { int32 a = x; }", "bad.proto:2:23: expected "),
+        ("message {}", "bad.proto:2:9: expected an identifier"),
+        ("message M { What a = 1; }", "bad.proto:2:13: name 'What' is not defined"),
+        ("message M {}\nmessage M {}", "bad.proto:3:9: "),
+        ("import \"none.proto\";", "bad.proto:2:1: import 'none.proto' not found"),
+    ];
+    for (text, expected) in cases {
+        std::fs::write(&file, format!("syntax = \"proto3\";\n{text}\n")).unwrap();
+        let why = Schema::compile(std::slice::from_ref(&file), &[]).unwrap_err();
+        assert!(why.starts_with(expected) && !why.contains('\n'), "{why}");
+    }
     let why = Schema::compile(&[folder.path().join("none.proto")], &[]).unwrap_err();
     assert!(why.contains("none.proto"), "{why}");
 }

@@ -129,7 +129,7 @@ impl GrpcArgs {
     /// Sets the paths of the URLs to the method.
     ///
     /// # Errors
-    /// URLs of different kinds.
+    /// URLs of different kinds, or with paths beside the method.
     pub(crate) fn apply(&self, urls: &mut [&mut Url]) -> Result<(), Error> {
         let of_grpc = urls.iter().filter(|url| url.kind == UrlKind::Grpc).count();
         if of_grpc > 0 && of_grpc < urls.len() && self.grpc.is_none() {
@@ -138,6 +138,10 @@ impl GrpcArgs {
         }
         if let Some(method) = &self.grpc {
             for url in urls.iter_mut() {
+                if url.path != "/" {
+                    let why = "both name the method; omit one of them";
+                    return Err(Error::Conflict("--grpc", "a path in the URL", why));
+                }
                 url.path = format!("/{}", method.trim_start_matches('/'));
             }
         }

@@ -179,6 +179,8 @@ fn rejects_invalid_options_of_grpc() {
         "http://h/ --proto a.proto",
         "http://h/ --expect-grpc OK",
         "grpc://h/a.B/C http://h/",
+        "grpc://h/a.B/C --grpc a.B/D",
+        "http://h/x --grpc a.B/D",
         "grpc://h/a.B/C --proto /no/such.proto",
         "grpc://h/a.B/C --proto /no/such.proto --expect-grpc FINE",
         "grpc://h/a.B/C --proto /no/such.proto --expect 200",
