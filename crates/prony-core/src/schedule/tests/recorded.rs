@@ -69,7 +69,8 @@ fn schedules_of_several_pieces_never_change() {
                 ),
             ),
         ]
-    "#]].assert_debug_eq(&[
+    "#]]
+    .assert_debug_eq(&[
         ("fixed", of(Arrivals::Fixed)),
         ("poisson", of(Arrivals::Poisson)),
         ("gamma", of(Arrivals::Gamma(0.5))),
@@ -119,7 +120,8 @@ fn schedules_of_shares_never_change() {
                 ),
             ),
         ]
-    "#]].assert_debug_eq(&[
+    "#]]
+    .assert_debug_eq(&[
         ("fixed", of(Arrivals::Fixed, 0)),
         ("poisson, first", of(Arrivals::Poisson, 0)),
         ("poisson, last", of(Arrivals::Poisson, 2)),
