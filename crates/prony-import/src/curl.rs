@@ -356,10 +356,7 @@ impl Command<'_> {
             path = format!("{path}{join}{}", String::from_utf8_lossy(&self.data));
         }
         let mut headers = headers.to_vec();
-        if let Some(user) = url::user(address) {
-            headers
-                .push(("Authorization".into(), format!("Basic {}", STANDARD.encode(user)).into()));
-        }
+        url::add_credentials(&format!("{scheme}{address}"), &mut headers);
         Ok(Request {
             place: self.place.clone(),
             origin,
@@ -395,6 +392,13 @@ impl Command<'_> {
             ("PUT", bytes.clone().into())
         } else if !self.form.is_empty() {
             default("Content-Type", &multipart::kind());
+            // As curl does with a type that has been given.
+            let mut all = headers.iter_mut();
+            if let Some((_, value)) = all.find(|(n, _)| n.eq_ignore_ascii_case("content-type"))
+                && let Some(kind) = value.literal()
+            {
+                *value = multipart::with_boundary(kind).into();
+            }
             ("POST", multipart::body(self.form.clone()).expect("no part has fields"))
         } else if self.has_data && !self.get {
             if self.is_json {

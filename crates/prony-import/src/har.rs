@@ -7,6 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use prony_core::plan::Think;
+use prony_core::units::Span;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -17,6 +19,8 @@ use crate::notes::Notes;
 use crate::text::Text;
 use crate::url;
 use crate::{Body, Import, Request, Session, Step};
+
+const YEAR_MS: u64 = 365 * 24 * 3600 * 1000;
 
 /// A request that can be sent, with its times in milliseconds.
 struct Fetch {
@@ -283,10 +287,14 @@ fn steps(fetches: Vec<Fetch>) -> Vec<Step> {
                 if let Some(last) = last
                     && pause.is_finite()
                 {
-                    last.think = pause.round() as u64;
+                    // A pause of years is none that anybody waits for.
+                    last.think = match (pause.round() as u64).min(YEAR_MS) {
+                        0 => Think::None,
+                        ms => Think::Fixed(Span::from_millis(ms)),
+                    };
                 }
                 let (lead, requests) = (is_first && !fetch.is_redirect, vec![fetch.request]);
-                steps.push(Step { requests, lead, think: 0 });
+                steps.push(Step { requests, lead, think: Think::None });
                 alone = fetch.is_redirect || lead;
             }
         }

@@ -126,13 +126,14 @@ impl State {
                 }
             }
         }
-        let (body, script) = self.body(&mut lines, options, import, at)?;
+        let (body, script) = self.body(&mut lines, end_of_lines(&headers), options, import, at)?;
         let address = self.at(address, options, import, at);
         let address = self.text(&address, import, at);
         let address = match (address.literals().starts_with('/'), options.to) {
             (true, Some(to)) => address.after(to.trim_end_matches('/')),
             _ => address,
         };
+        url::add_credentials(&address.template(), &mut headers);
         let is_path = |field: &str| self.extracts.iter().any(|(_, name, _)| name == field);
         let request = split(&address, is_path).map(|(origin, path)| Request {
             place: format!("line {at}"),
@@ -149,15 +150,19 @@ impl State {
         Ok(Some((at, request)))
     }
 
+    /// The body, whose lines end like this: those between the parts of a form end with CR LF.
     fn body<'a>(
         &mut self,
         lines: &mut impl Iterator<Item = (usize, &'a str)>,
+        end: &str,
         options: &Options<'_>,
         import: &mut Import,
         at: usize,
     ) -> Result<(Body, Script), String> {
         let (mut text, mut script) = (String::new(), String::new());
         let mut is_script = false;
+        // What stands before the end of a file that is no text.
+        let mut bytes: Option<Vec<u8>> = None;
         // Where scripts and files for the reply are.
         let mut places = Vec::new();
         for (line_at, line) in lines {
@@ -172,14 +177,20 @@ impl State {
             } else if let Some(file) =
                 start.strip_prefix("< ").or_else(|| start.strip_prefix("<@ "))
             {
-                let bytes = options.read(file).map_err(|e| format!(":{line_at}: {e}"))?;
-                match String::from_utf8(bytes) {
+                let content = options.read(file).map_err(|e| format!(":{line_at}: {e}"))?;
+                match String::from_utf8(content) {
                     Ok(content) => text.push_str(&content),
-                    Err(e) => return Ok((e.into_bytes().into(), Script::default())),
+                    Err(e) => {
+                        let before = bytes.get_or_insert_default();
+                        before.extend(std::mem::take(&mut text).into_bytes());
+                        before.extend(e.into_bytes());
+                    }
                 }
+                // The next line is not a part of the file.
+                text.push_str(if end == "\n" { "" } else { end });
             } else {
                 text.push_str(line);
-                text.push('\n');
+                text.push_str(end);
             }
         }
         let script = scripts::read(&script);
@@ -189,9 +200,13 @@ impl State {
         };
         places.iter().for_each(|place| import.notes.add(what, place));
         let text = text.trim_end_matches(['\n', '\r']);
-        let body = match text.is_empty() {
-            true => Body::None,
-            false => Body::Text(self.text(text, import, at)),
+        let body = match bytes {
+            Some(mut bytes) => {
+                bytes.extend(text.bytes());
+                Body::Bytes(bytes)
+            }
+            None if text.is_empty() => Body::None,
+            None => Body::Text(self.text(text, import, at)),
         };
         Ok((body, script))
     }
@@ -301,6 +316,15 @@ impl State {
         }
         text
     }
+}
+
+/// What ends the lines of a body with these headers: CR LF between the parts of a form.
+fn end_of_lines(headers: &[(String, Text)]) -> &'static str {
+    let is_form = |(name, value): &(String, Text)| {
+        let kind = value.literals().to_ascii_lowercase();
+        name.eq_ignore_ascii_case("content-type") && kind.starts_with("multipart/")
+    };
+    if headers.iter().any(is_form) { "\r\n" } else { "\n" }
 }
 
 /// `name.response.body.$.a.b[0]` and `name.response.headers.Name`.

@@ -23,6 +23,7 @@ mod text;
 mod url;
 mod vegeta;
 mod write;
+mod wsesslog;
 mod yaml;
 
 use std::fmt::Write as _;
@@ -31,6 +32,7 @@ use std::path::Path;
 
 use correlate::Reply;
 use notes::Notes;
+use prony_core::plan::Think;
 use text::Text;
 
 pub use conceal::conceal;
@@ -54,6 +56,8 @@ pub enum Format {
     Http,
     /// A URL per line, as siege and similar tools read them.
     Urls,
+    /// httperf's session files.
+    Wsesslog,
 }
 
 /// How to import.
@@ -74,13 +78,12 @@ pub struct Options<'a> {
 }
 
 /// Requests in one go, and the pause after them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) requests: Vec<Request>,
     /// The first one is sent alone.
     pub(crate) lead: bool,
-    /// In milliseconds.
-    pub(crate) think: u64,
+    pub(crate) think: Think,
 }
 
 impl Default for Options<'_> {
@@ -97,6 +100,15 @@ impl Default for Options<'_> {
 }
 
 impl Options<'_> {
+    /// The URL of an address, which may be a path.
+    pub(crate) fn at(&self, address: &str) -> Result<String, String> {
+        match (address.starts_with('/'), self.to) {
+            (true, Some(to)) => Ok(format!("{}{address}", to.trim_end_matches('/'))),
+            (true, None) => Err("this is a path; name its server with --to URL".into()),
+            (false, _) => Ok(address.to_owned()),
+        }
+    }
+
     /// A file that the input names.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let path = self.folder.join(name.trim());
@@ -106,7 +118,7 @@ impl Options<'_> {
 
 impl From<Request> for Step {
     fn from(request: Request) -> Self {
-        Self { requests: vec![request], lead: false, think: 0 }
+        Self { requests: vec![request], lead: false, think: Think::None }
     }
 }
 
@@ -182,6 +194,8 @@ pub struct Import {
     sessions: Vec<Session>,
     /// Requests that are sent in turn, without sessions.
     is_list: bool,
+    /// Sessions are those of httperf: with one connection, and at an end when a request fails.
+    is_of_httperf: bool,
     /// Replies have set cookies, which later requests return.
     has_jar: bool,
     /// Servers need not prove who they are.
@@ -207,6 +221,11 @@ pub fn import(
     bytes: &[u8],
     options: &Options<'_>,
 ) -> Result<Import, String> {
+    if format == Format::Wsesslog {
+        // Bodies in it may be any bytes.
+        let import = wsesslog::read(bytes, options).map_err(|e| format!("{name}{e}"))?;
+        return finished(import, name, options);
+    }
     let text = str::from_utf8(bytes).map_err(|e| {
         let line = 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count();
         format!("{name}:{line}: this is not UTF-8 text")
@@ -220,6 +239,7 @@ pub fn import(
         Format::Vegeta => vegeta::read(text, options),
         Format::Http => http_file::read(text, options),
         Format::Urls => list::read(text, options),
+        Format::Wsesslog => unreachable!("it was read above"),
     };
     let import = read.map_err(|e| format!("{name}{e}"))?;
     // A description has no secrets: its credentials are variables from the start.

@@ -58,11 +58,9 @@ fn request(
     let address = words.next().unwrap_or_default();
     let method = words.next().unwrap_or("GET").to_ascii_uppercase();
     let data = words.next().unwrap_or_default().trim();
-    let address = match (address.starts_with('/'), options.to) {
-        (true, Some(to)) => format!("{}{address}", to.trim_end_matches('/')),
-        (true, None) => return Err("this is a path; name its server with --to URL".into()),
-        (false, _) if !address.contains("://") => format!("http://{address}"),
-        (false, _) => address.to_owned(),
+    let address = match address.starts_with('/') {
+        false if !address.contains("://") => format!("http://{address}"),
+        _ => options.at(address)?,
     };
     let body = match data.strip_prefix('<') {
         _ if data.is_empty() => Body::None,
@@ -70,12 +68,14 @@ fn request(
         None => Body::Text(data.into()),
     };
     let kind = ("Content-Type".to_owned(), "application/x-www-form-urlencoded".into());
+    let mut headers = if body == Body::None { Vec::new() } else { vec![kind] };
+    url::add_credentials(&address, &mut headers);
     Ok(url::split(&address).map(|(origin, path)| Request {
         place: format!("line {at}"),
         origin,
         path: path.into(),
         method,
-        headers: if body == Body::None { Vec::new() } else { vec![kind] },
+        headers,
         body,
         ..Request::default()
     }))

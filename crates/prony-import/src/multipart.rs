@@ -44,6 +44,14 @@ pub(crate) fn kind() -> String {
     format!("multipart/form-data; boundary={BOUNDARY}")
 }
 
+/// The value of a `Content-Type` that was given, with the boundary of the body.
+pub(crate) fn with_boundary(kind: &str) -> String {
+    let kind = kind.split(';').map(str::trim);
+    let is_other = |part: &&str| !part.is_empty() && !part.starts_with("boundary=");
+    let parts: Vec<&str> = kind.filter(is_other).collect();
+    format!("{}; boundary={BOUNDARY}", parts.join("; "))
+}
+
 /// The body.
 ///
 /// # Errors

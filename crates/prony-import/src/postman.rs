@@ -224,6 +224,7 @@ impl Reader<'_> {
         if let Some(header) = auth.and_then(|auth| self.auth(auth, place)) {
             headers.push(header);
         }
+        url::add_credentials(&address.template(), &mut headers);
         let (body, kind) = self.body(&request["body"], place);
         // The text between the parts is in it.
         if kind.as_deref().is_some_and(|kind| kind.starts_with("multipart/")) {

@@ -1,5 +1,8 @@
 //! URLs of recordings: the server, and the path that is sent to it.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::text::Text;
 
 /// Splits a URL into the server's part and path with query, in the form in which they are sent.
@@ -51,6 +54,32 @@ pub(crate) fn user(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     let host = rest.split(['/', '?', '#']).next()?;
     host.rsplit_once('@').map(|(user, _)| user)
+}
+
+/// Sends user and password of a URL as other tools do, unless a header has credentials already.
+pub(crate) fn add_credentials(url: &str, headers: &mut Vec<(String, Text)>) {
+    let has_one = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    if let (false, Some(user)) = (has_one, user(url).filter(|user| !user.contains("{{"))) {
+        // Without a colon, the password is empty.
+        let colon = if user.contains(':') { "" } else { ":" };
+        let value = format!("Basic {}", STANDARD.encode(unescaped(&format!("{user}{colon}"))));
+        headers.push(("Authorization".to_owned(), value.into()));
+    }
+}
+
+/// The bytes of a text with `%` and two digits for some of them.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).and_then(|two| str::from_utf8(two).ok());
+        let is_hex = |two: &&str| two.bytes().all(|b| b.is_ascii_hexdigit());
+        let byte = digits.filter(is_hex).and_then(|two| u8::from_str_radix(two, 16).ok());
+        let escaped = byte.filter(|_| *first == b'%');
+        out.push(escaped.unwrap_or(*first));
+        rest = &after[if escaped.is_some() { 2 } else { 0 }..];
+    }
+    out
 }
 
 /// Percent-encodes what no request line can have.
@@ -122,5 +151,27 @@ mod tests {
         assert_eq!(user("http://u:p@h/x@y"), Some("u:p"));
         assert_eq!(user("http://h/x@y"), None);
         assert_eq!(escaped(b"a b&\xff"), "a%20b%26%FF");
+    }
+
+    #[test]
+    fn users_of_urls_are_a_header() {
+        let added = |url: &str| {
+            let mut headers = Vec::new();
+            add_credentials(url, &mut headers);
+            headers.pop().and_then(|(_, value)| value.literal().map(str::to_owned))
+        };
+        for (url, value) in [
+            ("http://me:secret@h/", Some("Basic bWU6c2VjcmV0")),
+            ("http://me@h/", Some("Basic bWU6")),
+            // me:p@s%
+            ("http://me:p%40s%@h/", Some("Basic bWU6cEBzJQ==")),
+            ("http://{{user}}@h/", None),
+            ("http://h/a@b", None),
+        ] {
+            assert_eq!(added(url).as_deref(), value, "{url}");
+        }
+        let mut headers = vec![("authorization".to_owned(), Text::from("Bearer t"))];
+        add_credentials("http://me@h/", &mut headers);
+        assert_eq!(headers.len(), 1, "the header of the request stays");
     }
 }

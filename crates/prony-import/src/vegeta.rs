@@ -52,12 +52,14 @@ fn json(text: &str) -> Result<Found, String> {
         let request = url::split(&target.url).and_then(|(origin, path)| {
             let body = target.body.unwrap_or_default();
             let body = STANDARD.decode(body).map_err(|_| "its body is not base64")?;
+            let mut headers = target.header.iter().flat_map(values).collect();
+            url::add_credentials(&target.url, &mut headers);
             Ok(Request {
                 place: format!("line {at}"),
                 origin,
                 path: path.into(),
                 method: target.method,
-                headers: target.header.iter().flat_map(values).collect(),
+                headers,
                 body: body.into(),
                 ..Request::default()
             })
@@ -100,18 +102,25 @@ fn http(text: &str, options: &Options<'_>) -> Result<Found, String> {
         match (is_target, open, text.split_once(':')) {
             (true, ..) => {
                 open = true;
-                let request =
-                    url::split(text[first.len()..].trim()).map(|(origin, path)| Request {
-                        place: format!("line {at}"),
-                        origin,
-                        path: path.into(),
-                        method: first.to_owned(),
-                        ..Request::default()
-                    });
+                let address = text[first.len()..].trim();
+                let mut headers = Vec::new();
+                url::add_credentials(address, &mut headers);
+                let request = url::split(address).map(|(origin, path)| Request {
+                    place: format!("line {at}"),
+                    origin,
+                    path: path.into(),
+                    method: first.to_owned(),
+                    headers,
+                    ..Request::default()
+                });
                 all.push((at, request));
             }
             (false, true, Some((name, value))) => {
                 if let Some((_, Ok(request))) = all.last_mut() {
+                    // It replaces that of a user in the URL.
+                    if name.trim().eq_ignore_ascii_case("authorization") {
+                        request.headers.retain(|(n, _)| !n.eq_ignore_ascii_case("authorization"));
+                    }
                     request.headers.push((name.trim().to_owned(), value.trim().into()));
                 }
             }

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use prony_core::plan::Think;
+
 use crate::text::Text;
 use crate::{Body, Extract, Import, Request, Step};
 
@@ -26,9 +28,14 @@ impl Import {
             let _ = writeln!(out, "connections = 1\nrequests = {}", self.requests());
         } else {
             let _ = writeln!(out, "users = 1\nsessions = {}", self.sessions.len());
+        }
+        if !is_list && !self.is_of_httperf {
             out.push_str("on-failure = \"continue\"\n");
         }
-        if !is_list && self.sessions.iter().flat_map(|s| &s.steps).any(|s| s.requests.len() > 1) {
+        if !is_list
+            && !self.is_of_httperf
+            && self.sessions.iter().flat_map(|s| &s.steps).any(|s| s.requests.len() > 1)
+        {
             // As many to a server as browsers open.
             out.push_str("session-connections = 6\n");
         }
@@ -97,8 +104,8 @@ fn has_fields(request: &Request) -> bool {
 
 fn write_step(out: &mut String, step: &Step, target: &str) {
     let mut more = String::new();
-    if step.think > 0 {
-        let _ = write!(more, ", think = \"{}ms\"", step.think);
+    if step.think != Think::None {
+        let _ = write!(more, ", think = \"{}\"", step.think);
     }
     if let [request] = step.requests.as_slice() {
         let _ = writeln!(out, "  {},", inline(request, target, &more));

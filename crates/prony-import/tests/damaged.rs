@@ -4,7 +4,7 @@ use prony_import::{Format, Options, import};
 use proptest::prelude::*;
 
 /// A small file of each format.
-const SAMPLES: [(Format, &str); 11] = [
+const SAMPLES: [(Format, &str); 12] = [
     (
         Format::Har,
         r#"{"log": {"entries": [{"startedDateTime": "2026-11-24T10:00:00.1Z", "time": 5, "request":
@@ -53,6 +53,10 @@ const SAMPLES: [(Format, &str); 11] = [
     (Format::Vegeta, "GET http://h/\nA: b\n\nPOST http://h/c\n"),
     (Format::Vegeta, "{\"method\": \"GET\", \"url\": \"http://h/\", \"body\": \"YQ==\"}\n"),
     (Format::Urls, "H = h\nhttp://$(H)/a POST b=c\n"),
+    (
+        Format::Wsesslog,
+        "http://u:p@h/a think=exp:2s\n http://h/b contents='x\\ny' headers='A: b'\n\nhttp://h/c method=PUT\n",
+    ),
 ];
 
 #[test]

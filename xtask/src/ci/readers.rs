@@ -20,7 +20,7 @@ struct Reader {
     install: fn() -> Result<()>,
 }
 
-const READERS: [Reader; 21] = [
+const READERS: [Reader; 22] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -160,6 +160,13 @@ const READERS: [Reader; 21] = [
         module: None,
         place: || Ok(folder()?.join("node_modules/har-examples/dist/index.js")),
         install: || npm("har-examples@5.0.1"),
+    },
+    Reader {
+        what: "imports of generated command lines (the npm package `@readme/httpsnippet`)",
+        variable: "PRONY_TEST_HTTPSNIPPET",
+        module: None,
+        place: || Ok(folder()?.join("node_modules/@readme/httpsnippet/dist/index.js")),
+        install: || npm("@readme/httpsnippet@11.1.0"),
     },
     Reader {
         what: "the HTML report in a browser (Debian's package `chromium`)",

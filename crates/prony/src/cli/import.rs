@@ -9,7 +9,7 @@ use prony_run::values;
 /// A file of another tool, as a plan file.
 #[derive(Clone, Debug, Args)]
 pub struct ImportArgs {
-    /// The format of the file: har, curl, openapi, postman, http, vegeta, urls
+    /// The format of the file: har, curl, openapi, postman, http, vegeta, urls, wsesslog
     #[arg(value_name = "FORMAT", value_parser = format)]
     pub format: Format,
     /// The file; `-` is standard input
@@ -42,7 +42,7 @@ pub struct ImportArgs {
 }
 
 /// The formats by name.
-const FORMATS: [(&str, Format); 7] = [
+const FORMATS: [(&str, Format); 8] = [
     ("har", Format::Har),
     ("curl", Format::Curl),
     ("openapi", Format::OpenApi),
@@ -50,6 +50,7 @@ const FORMATS: [(&str, Format); 7] = [
     ("http", Format::Http),
     ("vegeta", Format::Vegeta),
     ("urls", Format::Urls),
+    ("wsesslog", Format::Wsesslog),
 ];
 
 fn format(text: &str) -> Result<Format, String> {
@@ -60,8 +61,9 @@ fn format(text: &str) -> Result<Format, String> {
         "siege" | "ab" | "list" | "txt" => {
             "unknown format; a URL per line is the format urls".into()
         }
-        "wsesslog" => "prony reads this format as it is: prony load --session FILE URL".into(),
-        _ => "unknown format; use har, curl, openapi, postman, http, vegeta or urls".into(),
+        _ => {
+            "unknown format; use har, curl, openapi, postman, http, vegeta, urls or wsesslog".into()
+        }
     })
 }
 
@@ -79,9 +81,7 @@ mod tests {
     #[test]
     fn formats_have_names() {
         assert_eq!(format("har"), Ok(Format::Har));
-        for (text, hint) in
-            [("siege", "the format urls"), ("x", "use har, curl"), ("wsesslog", "--session")]
-        {
+        for (text, hint) in [("siege", "the format urls"), ("x", "use har, curl")] {
             assert!(format(text).unwrap_err().contains(hint), "{text}");
         }
     }

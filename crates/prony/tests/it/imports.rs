@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use crate::rig::{Ended, have, prony};
 use crate::scripted::{Scripted, reply, send};
 
@@ -81,10 +84,12 @@ fn command_lines_of_curl_send_what_curl_sends() {
          -H 'X-Two: 1' -H 'X-Two: 2' -H 'Referer: http://other/'\n\
          curl -T data.txt http://{at}/g -H 'Expect:'\n\
          curl $'http://{at}/h' -H $'X-Q: it\\'s' --data-raw '@x' | cat\n\
-         curl http://{at}/i -F a=1 -F 'b=x y;type=text/x' -F 'c=@data.txt;filename=n.txt' -F 'd=<data.txt'\n"
+         curl http://{at}/i -F a=1 -F 'b=x y;type=text/x' -F 'c=@data.txt;filename=n.txt' -F 'd=<data.txt'\n\
+         curl http://{at}/j -F a=1 -H 'Content-Type: multipart/form-data'\n\
+         curl http://me:p%40s@{at}/k\n"
     );
     let (ended, plan) = import(folder.path(), "curl", &script, &["--with-secrets"]);
-    assert!(ended.stderr.contains("imported 9 requests in 1 session"), "{ended:?}");
+    assert!(ended.stderr.contains("imported 11 requests in 1 session"), "{ended:?}");
     let ours = arrived(&server, &plan);
     let before = server.requests().len();
     let shell = Command::new("sh")
@@ -94,7 +99,7 @@ fn command_lines_of_curl_send_what_curl_sends() {
         .expect("a shell");
     assert!(shell.status.success(), "{shell:?}");
     let theirs: Vec<String> = server.requests()[before..].iter().map(|r| shown(r)).collect();
-    assert_eq!(ours.len(), 9);
+    assert_eq!(ours.len(), 11);
     assert_eq!(ours, theirs);
 }
 
@@ -175,8 +180,8 @@ fn archives_of_browsers_become_pages_with_pauses() {
         assert!(ended.stderr.contains(line), "{line}: {ended:?}");
     }
     let text = fs::read_to_string(&plan).expect("a plan");
-    assert!(text.contains("], lead = true, think = \"3000ms\" },"), "{text}");
-    let fast = text.replace("3000ms", "30ms");
+    assert!(text.contains("], lead = true, think = \"3s\" },"), "{text}");
+    let fast = text.replace("\"3s\"", "\"30ms\"");
     fs::write(&plan, fast).expect("a plan");
     let all = arrived(&server, &plan);
     let mut firsts: Vec<&str> = all.iter().filter_map(|r| r.lines().next()).collect();
@@ -216,6 +221,30 @@ fn files_of_editors_use_values_of_replies() {
     );
     assert!(all[2].starts_with("PUT /home HTTP/1.1\n"), "{all:?}");
     assert!(all[2].ends_with("\n\n{\"from\": \"a file\"}"), "{all:?}");
+}
+
+/// The lines of a form end with CR LF, also after a file, which may have any bytes.
+#[test]
+fn files_of_editors_send_forms() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = server.address();
+    let part = |name: &str| format!("--b\nContent-Disposition: form-data; name=\"{name}\"\n\n");
+    let text = |content: &[u8]| {
+        fs::write(folder.path().join("a"), content).expect("a file");
+        let head =
+            format!("POST http://{at}/form\nContent-Type: multipart/form-data; boundary=b\n\n");
+        let text = format!("{head}{}x\n{}< ./a\n--b--\n", part("t"), part("f"));
+        import(folder.path(), "http", &text, &["--with-secrets"]).1
+    };
+    let before = format!("{}x\n{}", part("t"), part("f")).replace('\n', "\r\n");
+    let plan = text(b"of\na file");
+    let all = arrived(&server, &plan);
+    let body = all[0].split_once("\n\n").expect("a body").1.replace("BOUNDARY", "b");
+    assert_eq!(body, format!("{before}of\na file\r\n--b--"));
+    let plan = fs::read_to_string(text(b"of\xff\n")).expect("a plan");
+    let body = [before.as_bytes(), b"of\xff\n\r\n--b--"].concat();
+    assert!(plan.contains(&BASE64.encode(body)), "{plan}");
 }
 
 #[test]
@@ -363,7 +392,7 @@ fn archives_of_other_programs_are_imported() {
     );
     let (ended, plan) = import(folder.path(), "har", &text, &["--with-secrets"]);
     assert_eq!(ended.stderr, "prony: imported 2 requests in 1 session\n");
-    let fast = fs::read_to_string(&plan).expect("a plan").replace("1000ms", "10ms");
+    let fast = fs::read_to_string(&plan).expect("a plan").replace("\"1s\"", "\"10ms\"");
     fs::write(&plan, fast).expect("a plan");
     let all = arrived(&server, &plan);
     assert_eq!(all[0], "GET /q?a%20b=c%26d HTTP/1.1\nCookie: k=v\n\n");
@@ -403,6 +432,25 @@ fn lists_of_targets_are_sent_in_turn() {
         ];
         assert_eq!(all, wanted);
     }
+    // The examples in vegeta's README. Users of URLs are sent as Go's client does.
+    let readme = format!(
+        "GET http://{at}/path/to/dragon?item=ball\n# specify a test account\nX-Account-ID: 99\n\n\
+         GET http://user:password@{at}/path/to\nHEAD http://{at}/path/to/success\n\
+         DELETE http://user:password@{at}/path/to/remove\nConfirmation-Token: 90215\n\
+         Authorization: Token DEADBEEF\n\nPOST http://{at}/things\n@data\n\n\
+         PATCH http://{at}/thing/71988591\n@data\n"
+    );
+    let (ended, plan) = import(folder.path(), "vegeta", &readme, &["--with-secrets"]);
+    assert_eq!(ended.stderr, "prony: imported 6 requests\n");
+    let wanted = [
+        "GET /path/to/dragon?item=ball HTTP/1.1\nX-Account-ID: 99\n\n",
+        "GET /path/to HTTP/1.1\nAuthorization: Basic dXNlcjpwYXNzd29yZA==\n\n",
+        "HEAD /path/to/success HTTP/1.1\n\n",
+        "DELETE /path/to/remove HTTP/1.1\nAuthorization: Token DEADBEEF\nConfirmation-Token: 90215\n\n",
+        "POST /things HTTP/1.1\nContent-Length: 9\n\nof a file",
+        "PATCH /thing/71988591 HTTP/1.1\nContent-Length: 9\n\nof a file",
+    ];
+    assert_eq!(arrived(&server, &plan), wanted);
     let urls = format!("# siege\nHOST = {at}\nhttp://$(HOST)/1\n$HOST/2 POST a=1\n/3\nftp://h/4\n");
     let to = format!("http://{at}/");
     let (ended, plan) = import(folder.path(), "urls", &urls, &["--to", &to]);
@@ -411,6 +459,47 @@ fn lists_of_targets_are_sent_in_turn() {
     let kind = "Content-Type: application/x-www-form-urlencoded";
     let post = format!("POST /2 HTTP/1.1\nContent-Length: 3\n{kind}\n\na=1");
     assert_eq!(all, ["GET /1 HTTP/1.1\n\n", &post, "GET /3 HTTP/1.1\n\n"]);
+}
+
+/// The sessions of httperf's manual page, with what prony adds to the format. What is imported is
+/// sent as `prony load --session` sends it.
+#[test]
+fn session_files_of_httperf_become_sessions() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "# Comment lines start with a # as the first\n# character.\n/foo.html think=0.2\n\
+                \t/pict1.gif\n\t/pict2.gif\n/foo2.html method=POST contents='Post data'\n\n\
+                /foo3.html method=POST contents=\"Multiline\\\ndata\"\n\
+                /foo4.html method=HEAD headers='X-A: {{b}}' name=last\n";
+    let to = format!("http://me:secret@{}", server.address());
+    let (ended, plan) = import(folder.path(), "wsesslog", text, &["--to", &to, "--with-secrets"]);
+    assert_eq!(ended.stderr, "prony: imported 6 requests in 2 sessions\n");
+    let written = fs::read_to_string(&plan).expect("a plan");
+    assert!(written.contains("], lead = true, think = \"200ms\" },"), "{written}");
+    // As in httperf, a session has one connection, and ends when a request fails.
+    assert!(!written.contains("session-connections") && !written.contains("on-failure"));
+    let ours = arrived(&server, &plan);
+    let user = "Authorization: Basic bWU6c2VjcmV0";
+    let wanted = [
+        format!("GET /foo.html HTTP/1.1\n{user}\n\n"),
+        format!("GET /pict1.gif HTTP/1.1\n{user}\n\n"),
+        format!("GET /pict2.gif HTTP/1.1\n{user}\n\n"),
+        format!("POST /foo2.html HTTP/1.1\n{user}\nContent-Length: 9\n\nPost data"),
+        format!("POST /foo3.html HTTP/1.1\n{user}\nContent-Length: 14\n\nMultiline\ndata"),
+        format!("HEAD /foo4.html HTTP/1.1\n{user}\nX-A: {{{{b}}}}\n\n"),
+    ];
+    assert_eq!(ours, wanted);
+    // Without its secrets, and as the tool itself reads the file.
+    let to = format!("http://{}", server.address());
+    let (_, plan) = import(folder.path(), "wsesslog", text, &["--to", &to, "--with-secrets"]);
+    let ours = arrived(&server, &plan);
+    let before = server.requests().len();
+    let file = folder.path().join("file");
+    let line = ["load", "--session", file.to_str().expect("UTF-8"), "-c", "1", "-n", "6", &to];
+    let ended = prony(&[&line[..], &["--accept-invalid"]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let theirs: Vec<String> = server.requests()[before..].iter().map(|r| shown(r)).collect();
+    assert_eq!(ours, theirs);
 }
 
 #[test]
@@ -435,6 +524,9 @@ fn files_that_cannot_be_imported_are_refused_with_their_place() {
         ("postman", "[]", "file:1:2: this is not a collection of Postman: "),
         ("vegeta", "GET http://h/\n\nnonsense\n", "file:3: 'nonsense' starts neither a target"),
         ("urls", "/a\n", "file:1: this is a path; name its server with --to URL"),
+        ("wsesslog", "\n/a\n", "file:2:1: this is a path; name its server with --to URL"),
+        ("wsesslog", "http://h/a thnk=1\n", "file:1:12: 'thnk=' is not understood; a URI can be"),
+        ("wsesslog", "ftp://h/a\n", "can be sent (ftp:// is not HTTP: line 1)"),
         (
             "http",
             "### x\nGET http://h/{{login.response.body.$.a}}\n",

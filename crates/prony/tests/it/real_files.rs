@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::imports::shown;
+use crate::imports::{arrived, import, shown};
 use crate::rig::{have, prony};
 use crate::scripted::{Scripted, reply};
 
@@ -200,5 +200,70 @@ fn requests_are_those_of_public_archives() {
                 assert!(request.contains(value), "{name}: {request}");
             }
         }
+    }
+}
+
+/// A request as [`shown`]: its first line, its headers with their names in small letters, its body.
+/// Its length is that of the body, whose last line need not end.
+fn plain(request: &str) -> (String, Vec<String>, String) {
+    let (head, body) = request.split_once("\n\n").expect("a head");
+    let mut lines = head.lines();
+    let first = lines.next().expect("a request line").to_owned();
+    let small = |line: &str| {
+        let (name, value) = line.split_once(':').expect("a header");
+        format!("{}:{value}", name.to_ascii_lowercase())
+    };
+    let is_length = |line: &String| line.starts_with("content-length:");
+    let mut headers: Vec<String> = lines.map(small).filter(|line| !is_length(line)).collect();
+    headers.sort_unstable();
+    (first, headers, body.trim_end().to_owned())
+}
+
+/// Command lines of curl and messages of HTTP, as the package `httpsnippet` writes them for public
+/// archives: curl sends the same as prony, and the messages arrive as they are written.
+#[test]
+fn requests_are_those_of_generated_snippets() {
+    let packages = (package("PRONY_TEST_HTTPSNIPPET"), package("PRONY_TEST_HAR_EXAMPLES"));
+    let (Some(snippets), Some(archives)) = packages else { return };
+    if !have("node") || !have("curl") {
+        return;
+    }
+    let server = Scripted::start(|_, _| reply(200, "ok"));
+    let to = format!("http://{}", server.address());
+    let script = format!(
+        "(async () => {{ const {{ HTTPSnippet }} = await import({:?}), m = await import({:?}), out = {{}};
+        for (const [name, archive] of Object.entries(m.default ?? m)) {{
+            const text = JSON.stringify(archive).replaceAll('https://httpbin.org', {to:?});
+            const snippet = new HTTPSnippet(JSON.parse(text));
+            const [curl, http] = [['shell', 'curl'], ['http', 'http1.1']].map(([a, b]) => snippet.convert(a, b));
+            out[name] = [].concat(curl, http);
+        }} console.log(JSON.stringify(out)) }})()",
+        snippets.to_str().expect("UTF-8"),
+        archives.to_str().expect("UTF-8")
+    );
+    let out = Command::new("node").args(["-e", &script]).output().expect("Node.js");
+    assert!(out.status.success(), "{out:?}");
+    let all: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let all = all.as_object().expect("snippets");
+    assert!(all.len() >= 15, "{}", all.len());
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["owlbert.png", "owlbert-shrub.png", "hello.txt"] {
+        fs::write(folder.path().join(name), "of a file").expect("a file");
+    }
+    for (name, pair) in all {
+        let [curl, http] = [0, 1].map(|n| pair[n].as_str().unwrap_or_else(|| panic!("{name}")));
+        let curl = &curl.replace("file/path/to/", "");
+        let (_, plan) = import(folder.path(), "curl", curl, &["--with-secrets"]);
+        let ours = arrived(&server, &plan);
+        let before = server.requests().len();
+        let line = ["-c", curl];
+        let ran = Command::new("sh").args(line).current_dir(folder.path()).output().expect("sh");
+        assert!(ran.status.success(), "{name}: {ran:?}");
+        let theirs: Vec<String> = server.requests()[before..].iter().map(|r| shown(r)).collect();
+        assert_eq!((ours.len(), theirs.len()), (1, 1), "{name}");
+        assert_eq!(plain(&ours[0]), plain(&theirs[0]), "{name}: {curl}");
+        let (_, plan) = import(folder.path(), "http", http, &["--with-secrets", "--to", &to]);
+        let ours = arrived(&server, &plan);
+        assert_eq!(plain(&ours[0]), plain(&shown(http)), "{name}: {http}");
     }
 }
