@@ -3,45 +3,25 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::machine::Machine;
 use prony_core::plan::{
     Burst, CallSpec, Check, Checks, Expect, Http2Spec, Plan, SessionKind, Sessions, Think,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::script::{Extract, Place};
 use prony_core::serve::{Serve, ServerBehavior};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
 
-use crate::delegate::delegate;
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, get, open};
+use crate::recorded::Recorded;
 
 /// The replies of a burst, all at once on one connection.
 const STREAMS: usize = 8;
 const SESSIONS: usize = 40;
-
-/// A server that records the bytes received on each connection.
-struct Recorded {
-    server: Serve,
-    streams: BTreeMap<(u32, u32), Vec<u8>>,
-}
-
-impl Machine for Recorded {
-    delegate!(server: on_connected on_closed on_tick on_stop poll_action take_output deadline);
-
-    fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
-        self.server.on_accepted(listener, now)
-    }
-    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
-        let stream = self.streams.entry((id.slot, id.generation)).or_default();
-        stream.extend_from_slice(data);
-        self.server.on_recv(id, data, now);
-    }
-}
 
 /// A request whose reply is its body.
 fn echo(body: String) -> CallSpec {
@@ -93,7 +73,7 @@ fn interleaved_bodies_are_kept_apart() {
         let segment = rng.chance(0.7).then(|| rng.between(1, 700) as usize);
         let link = Link { segment, ..Link::with_latency(Span::from_micros(300)) };
         let serve = Serve::new(ServerBehavior::default(), seed);
-        let mut server = Recorded { server: serve, streams: BTreeMap::new() };
+        let mut server = Recorded::new(serve);
         let setup = Setup { watch: false, ..Setup::new(link, seed) };
         let outcome = load(&plan, 1, &setup, &mut [&mut server]);
         assert_invariants(&outcome, "interleaved bodies");

@@ -34,6 +34,7 @@ mod proxy;
 mod ramps;
 mod rate_changes;
 mod reconnects;
+mod recorded;
 mod redirects;
 mod regressions;
 mod replay;

@@ -1,45 +1,25 @@
 //! Signed and compressed requests in virtual time, where every byte of them is known.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prony_core::grpc::Gzip;
-use prony_core::machine::Machine;
 use prony_core::plan::{AwsSigning, Burst, CallSpec, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::schedule::Arrivals;
 use prony_core::script::{PickRow, Table};
-use prony_core::units::{ConnId, Nanos};
+use prony_core::units::ConnId;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Connections, Server, ServerModel};
 use prony_sim::world::Setup;
 
-use crate::delegate::delegate;
 use crate::plans::{assert_invariants, get, ms, open};
+use crate::recorded::Recorded;
 
 struct Ok200;
 
 impl ServerModel for Ok200 {
     fn request(&mut self, id: ConnId, _: u64, _: &[u8], conns: &mut Connections) {
         conns.send(id, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    }
-}
-
-/// A server that records the bytes received on each connection.
-struct Recorded {
-    server: Server<Ok200>,
-    streams: BTreeMap<(u32, u32), Vec<u8>>,
-}
-
-impl Machine for Recorded {
-    delegate!(server: on_connected on_closed on_tick on_stop poll_action take_output deadline);
-
-    fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
-        self.server.on_accepted(listener, now)
-    }
-    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
-        self.streams.entry((id.slot, id.generation)).or_default().extend_from_slice(data);
-        self.server.on_recv(id, data, now);
     }
 }
 
@@ -95,7 +75,7 @@ fn twice(call: CallSpec, count: u64) -> Plan {
 pub(crate) fn run(plan: &Plan, shares: u32) -> Vec<Request> {
     plan.check().expect("a valid plan");
     let setup = Setup { watch: false, ..Setup::new(Link::with_latency(ms(1)), 5) };
-    let mut recorded = Recorded { server: Server::new(Ok200), streams: BTreeMap::new() };
+    let mut recorded = Recorded::new(Server::new(Ok200));
     let outcome = load(plan, shares, &setup, &mut [&mut recorded]);
     assert_invariants(&outcome, "signed");
     assert_eq!(outcome.main().failed, 0);

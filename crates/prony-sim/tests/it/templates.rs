@@ -1,25 +1,23 @@
 //! Templates, values extracted from replies, and cookies, against servers that check the requests.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
-use prony_core::machine::Machine;
 use prony_core::plan::{
     Burst, CallSpec, Cookies, Expect, OnFailure, Plan, SessionKind, Sessions, Think,
 };
 use prony_core::schedule::Arrivals;
 use prony_core::script::{Extract, PickRow, Place, Table};
 use prony_core::serve::{Latency, Serve};
-use prony_core::units::{ConnId, Nanos};
+use prony_core::units::ConnId;
 use prony_core::websocket::{Event, MESSAGE_MAX, Reader, Role};
 use prony_sim::link::Link;
 use prony_sim::server::{Connections, Server, ServerModel};
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
 
-use crate::delegate::delegate;
 use crate::plans::{assert_invariants, get, ms, open};
+use crate::recorded::Recorded;
 use crate::websocket::{echo, schedule, websocket};
 
 /// A shop. The reply to a login has a cookie, a token in a header and a secret in the page; an
@@ -61,39 +59,6 @@ impl ServerModel for Shop {
             }
         };
         conns.send(id, reply.as_bytes());
-    }
-}
-
-/// A server that records the bytes received on each connection.
-struct Recorded<S> {
-    server: S,
-    streams: BTreeMap<(u32, u32), Vec<u8>>,
-}
-
-impl<S: Machine> Recorded<S> {
-    fn new(server: S) -> Self {
-        Self { server, streams: BTreeMap::new() }
-    }
-
-    /// The recorded bytes of all connections, sorted.
-    fn sorted(self) -> Vec<String> {
-        let text = |bytes| String::from_utf8(bytes).expect("text");
-        let mut streams: Vec<_> = self.streams.into_values().map(text).collect();
-        streams.sort();
-        streams
-    }
-}
-
-impl<S: Machine> Machine for Recorded<S> {
-    delegate!(server: on_connected on_closed on_tick on_stop poll_action take_output deadline);
-
-    fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
-        self.server.on_accepted(listener, now)
-    }
-    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
-        let stream = self.streams.entry((id.slot, id.generation)).or_default();
-        stream.extend_from_slice(data);
-        self.server.on_recv(id, data, now);
     }
 }
 

@@ -6,23 +6,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use prony_core::fault::Fault;
-use prony_core::machine::Machine;
 use prony_core::plan::{
     BodyFile, CallSpec, Follow, Group, HttpVersion, Load, Plan, ReadAt, Redirects, Think,
 };
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Serve, ServerBehavior};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_core::units::{ConnId, Span};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Connections, Event, FrameServer, Server, ServerModel, Turn};
 use prony_sim::world::Setup;
 
-use crate::delegate::delegate;
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, assert_matches_oracle, closed, get, ms, open};
+use crate::recorded::Recorded;
 
 /// The byte of the file at this position.
 fn byte(at: u64) -> u8 {
@@ -94,29 +93,9 @@ fn link(rng: &mut Rng) -> Link {
     }
 }
 
-/// A server that records what it receives on each connection.
-struct Recorded<M> {
-    server: M,
-    received: BTreeMap<(u32, u32), Vec<u8>>,
-}
-
-impl Recorded<Serve> {
-    fn new(max_body: u64) -> Self {
-        let server = Serve::new(ServerBehavior { max_body, ..ServerBehavior::default() }, 1);
-        Self { server, received: BTreeMap::new() }
-    }
-}
-
-impl<M: Machine> Machine for Recorded<M> {
-    delegate!(server: on_connected on_closed on_tick on_stop poll_action take_output deadline);
-
-    fn on_accepted(&mut self, listener: u32, now: Nanos) -> Option<ConnId> {
-        self.server.on_accepted(listener, now)
-    }
-    fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
-        self.received.entry((id.slot, id.generation)).or_default().extend_from_slice(data);
-        self.server.on_recv(id, data, now);
-    }
+/// A server that takes bodies of up to this length, and records what it receives.
+fn recorded(max_body: u64) -> Recorded<Serve> {
+    Recorded::new(Serve::new(ServerBehavior { max_body, ..ServerBehavior::default() }, 1))
 }
 
 /// A request of HTTP/1.1: its path, the length that it states, and its body.
@@ -165,13 +144,13 @@ fn a_server_gets_the_bytes_of_the_file() {
         plan.pipeline =
             if plan.requests_per_connection.is_none() && rng.chance(0.4) { 3 } else { 1 };
         let setup = Setup::new(link(&mut rng), seed);
-        let mut server = Recorded::new(1 << 40);
+        let mut server = recorded(1 << 40);
         let outcome = load(&plan, 1, &setup, &mut [&mut server]);
         assert_invariants(&outcome, "uploads");
         let all = outcome.main();
         assert_eq!((all.replies, all.failed), (8, 0), "{:?}", all.faults);
         let mut seen: BTreeMap<String, u64> = BTreeMap::new();
-        for (path, stated, body) in server.received.values().flat_map(|bytes| requests(bytes)) {
+        for (path, stated, body) in server.streams.values().flat_map(|bytes| requests(bytes)) {
             let length = match &*path {
                 "/one" => one,
                 "/two" => two,
@@ -306,7 +285,7 @@ fn early_replies_end_requests_as_those_with_bodies_in_memory() {
             if seed % 2 == 1 {
                 plan = http2(plan, 2, 1);
             }
-            let mut server = Recorded::new(1_000);
+            let mut server = recorded(1_000);
             let outcome = load(&plan, 1, &Setup::new(link.clone(), seed), &mut [&mut server]);
             assert_invariants(&outcome, "early replies");
             outcome.main()
@@ -327,7 +306,7 @@ fn a_file_that_shrinks_fails_its_requests() {
         let length = rng.between(70_000, 300_000);
         let calls = vec![upload("/one", length, rng.below(12)), get("/get")];
         let plan = Plan { seed, ..plan(1, 10, calls) };
-        let mut server = Recorded::new(1 << 40);
+        let mut server = recorded(1 << 40);
         let outcome = load(&plan, 1, &Setup::new(link(&mut rng), seed), &mut [&mut server]);
         assert_invariants(&outcome, "a file that shrinks");
         let all = outcome.main();
@@ -335,7 +314,7 @@ fn a_file_that_shrinks_fails_its_requests() {
         assert!(failed >= 1 && all.failed == failed, "{:?}", all.faults);
         assert_eq!((all.started, all.replies + failed), (10, 10));
         let (mut complete, mut cut) = (0, 0);
-        for (path, stated, body) in server.received.values().flat_map(|bytes| requests(bytes)) {
+        for (path, stated, body) in server.streams.values().flat_map(|bytes| requests(bytes)) {
             if path == "/one" {
                 assert!(stated == length && bytes(length).starts_with(&body));
                 let is_complete = body.len() as u64 == length;
@@ -398,14 +377,14 @@ fn what_is_sent_again_is_read_again() {
         assert_eq!(plan.http, HttpVersion::Http11);
         let reset = 0.002 * rng.unit();
         let link = Link { segment: Some(4_000), reset, ..Link::with_latency(ms(1)) };
-        let mut server = Recorded::new(1 << 40);
+        let mut server = recorded(1 << 40);
         let outcome = load(&plan, 1, &Setup::new(link, seed), &mut [&mut server]);
         assert_invariants(&outcome, "resets");
         let all = outcome.main();
         retried += all.retries;
         let all_bytes = bytes(length);
         let mut complete = 0;
-        for (_, stated, body) in server.received.values().flat_map(|bytes| requests(bytes)) {
+        for (_, stated, body) in server.streams.values().flat_map(|bytes| requests(bytes)) {
             assert!(stated == length && all_bytes.starts_with(&body), "{} bytes", body.len());
             complete += u64::from(body.len() as u64 == length);
         }
@@ -450,10 +429,10 @@ fn redirects_send_the_file_again_unless_they_become_get() {
     });
     let expected: Vec<(String, u64)> = expected.collect();
 
-    let mut server = Recorded { server: Server::new(Moves), received: BTreeMap::new() };
+    let mut server = Recorded::new(Server::new(Moves));
     let all = load(&plan, 1, &setup, &mut [&mut server]).main();
     assert_eq!((all.replies, all.failed), (8, 0), "{:?}", all.faults);
-    let received: Vec<Request> = server.received.values().flat_map(|b| requests(b)).collect();
+    let received: Vec<Request> = server.streams.values().flat_map(|b| requests(b)).collect();
     assert!(received.iter().all(|(_, _, body)| *body == bytes(body.len() as u64)));
     let stated = received.iter().map(|(path, stated, body)| {
         assert_eq!(*stated, body.len() as u64, "{path}");
