@@ -184,7 +184,7 @@ fn files_of_sessions_have_steps() {
     assert!(report.status(200) > 100);
     let second = run("https://127.0.0.1:1", &["--http2"]);
     assert_eq!(second.code, 2, "{}", second.stdout);
-    assert!(second.stderr.contains("or by HTTP/2 alone"), "{}", second.stderr);
+    assert!(second.stderr.contains("need to know the version of HTTP"), "{}", second.stderr);
     write("{ open = '/chat' }, { close = 1000 }, { send = 'a' }");
     let refused = run("http://127.0.0.1:1", &[]);
     assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
