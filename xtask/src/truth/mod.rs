@@ -1,11 +1,12 @@
-//! `cargo xtask truth`: prony measures known delays, stalls and losses, and its own send times, in
-//! a virtual machine with a clock that counts executed instructions, so that other load on this
-//! machine has no influence.
+//! `cargo xtask truth`: prony measures known delays, stalls and losses, and its own send times, also
+//! while the wall clock steps. All this is in a virtual machine with a clock that counts executed
+//! instructions, so that other load on this machine has no influence.
 
 mod delays;
 mod losses;
 mod sends;
 mod stalls;
+mod steps;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::shell::{cargo, output, program, run, strict, target_dir};
 const USAGE: &str = "\
 usage: cargo xtask truth [--profile NAME] [SCENE...]
   --profile NAME  how to build (fast)
-  SCENE           delays, stalls, losses, sends; all if none is named
+  SCENE           delays, stalls, losses, sends, steps; all if none is named
 ";
 /// The timeout of the virtual machine in seconds; it takes about a minute on an idle machine.
 const TIMEOUT: &str = "900";
@@ -34,11 +35,12 @@ struct Scene {
     check: fn(&Reports, &mut Board) -> Result<()>,
 }
 
-const SCENES: [Scene; 4] = [
+const SCENES: [Scene; 5] = [
     Scene { name: "delays", lines: delays::lines, check: delays::check },
     Scene { name: "stalls", lines: stalls::lines, check: stalls::check },
     Scene { name: "losses", lines: losses::lines, check: losses::check },
     Scene { name: "sends", lines: sends::lines, check: sends::check },
+    Scene { name: "steps", lines: steps::lines, check: steps::check },
 ];
 
 /// `cargo xtask truth`.
