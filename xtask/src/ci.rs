@@ -59,8 +59,8 @@ const STAGES: [Stage; 3] = [
     // The nodes of a cluster mostly wait. Virtual machines have clocks of their own.
     Stage {
         front: &["ray"],
-        beside: &[&["demo", "python", "verdicts"]],
-        idle: &[&["simulation"], &["suites", "guests"]],
+        beside: &[&["demo", "python", "verdicts", "suites"]],
+        idle: &[&["simulation"], &["guests"]],
     },
 ];
 
