@@ -1,6 +1,6 @@
-//! `cargo xtask truth`: prony measures known delays, stalls and losses, and its own send times, also
-//! while the wall clock steps. All this is in a virtual machine with a clock that counts executed
-//! instructions, so that other load on this machine has no influence.
+//! `cargo xtask truth`: prony measures known delays, stalls and losses, and its own send times,
+//! also while the wall clock steps. All this is in a virtual machine with a clock that counts
+//! executed instructions, so that other load on this machine has no influence.
 
 mod delays;
 mod losses;
