@@ -5,9 +5,11 @@ use anyhow::{Context, Result};
 
 use super::{Board, Reports, time_us};
 
+/// Requests per second.
 const RATE: u32 = 200;
-/// Of the run, in seconds; and how long before its start the wall clock is read.
+/// The length of the run in seconds.
 const LENGTH: u32 = 3;
+/// How many seconds before its start the wall clock is read.
 const AHEAD: u32 = 3;
 /// The first request finds nothing in a cache, and programs that set the clock share a processor
 /// with the meter. A step would show as an hour.
