@@ -124,10 +124,10 @@ impl<P: Carrier> Engine<P> {
         if self.stage != Stage::Running || now >= self.load_end {
             return 0;
         }
-        let Some(slot) = self.dispatch.batch_slot(group).filter(|&slot| self.links.carries(slot))
-        else {
+        let Some(slot) = self.dispatch.batch_slot(group) else { return 0 };
+        if !self.links.carries(slot) {
             return 0;
-        };
+        }
         let measured = now >= Nanos::ZERO + self.plan.warmup;
         let (own, n) = users.start_together(group, batch.len(), measured);
         if n == 0 {
@@ -186,18 +186,18 @@ impl<P: Carrier> Engine<P> {
         };
         // All of them belong to the connection of this event, and so to one group.
         let group = users.group(self.outcome.ended[0]);
+        // Without the list itself, as it is the usual case.
+        if let [user] = self.outcome.ended[..]
+            && users.are_plain()
+        {
+            self.outcome.ended.clear();
+            return self.start_batch(group, &[user], now);
+        }
         users.ended(group, self.outcome.ended.len(), now);
         if users.is_paced() {
             return self.wait_for_times(group);
         }
         let at_once = !users.parks() && users.skips_think_time();
-        // Without the list itself, as it is the usual case.
-        if let [user] = self.outcome.ended[..]
-            && at_once
-        {
-            self.outcome.ended.clear();
-            return self.start_batch(group, &[user], now);
-        }
         let mut ended = std::mem::take(&mut self.outcome.ended);
         if at_once {
             self.start_batch(group, &ended, now);

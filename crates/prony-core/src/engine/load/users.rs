@@ -36,8 +36,10 @@ pub(super) struct Users {
     /// Per group: users who are ready but wait until half of the group's window is free. Empty if
     /// users do not wait for that.
     parked: Vec<Vec<u32>>,
-    /// Requests that have started and not ended, per group.
+    /// Requests that have started and not ended, per group. Empty as the list before it.
     in_flight: Vec<u32>,
+    /// See [`Users::are_plain`].
+    plain: bool,
     /// Measured requests that may still start.
     quota: Option<u64>,
     /// Requests started by this share, warm-up included.
@@ -57,14 +59,17 @@ impl Users {
         // A broadcast opens each connection once, whatever share of the requests that is.
         let once = plan.broadcast().map(|_| u64::from(groups) * u64::from(plan.pipeline));
         let quota = plan.stop.requests.map(|n| once.unwrap_or_else(|| plan.shard.share_of(n)));
+        let clients = Clients::new(plan, groups, quota).map(Box::new);
+        let parking = if refills(plan) { groups as usize } else { 0 };
         Self {
+            plain: think == Think::None && parking == 0 && clients.is_none(),
             think,
-            clients: Clients::new(plan, groups, quota).map(Box::new),
+            clients,
             groups,
             depth: plan.pipeline,
             failures: vec![0; groups as usize],
-            parked: vec![Vec::new(); if refills(plan) { groups as usize } else { 0 }],
-            in_flight: vec![0; groups as usize],
+            parked: vec![Vec::new(); parking],
+            in_flight: vec![0; parking],
             quota,
             started: 0,
             alive: u64::from(groups) * u64::from(plan.pipeline),
@@ -208,7 +213,9 @@ impl Users {
             *quota -= 1;
         }
         self.started += 1;
-        self.in_flight[group as usize] += 1;
+        if let Some(in_flight) = self.in_flight.get_mut(group as usize) {
+            *in_flight += 1;
+        }
         number
     }
 
@@ -219,21 +226,28 @@ impl Users {
         let (mut n, mut number) = (n, self.started);
         if let Some(clients) = &mut self.clients {
             (number, n) = clients.start(group, n, measured);
-        } else if measured && let Some(left) = self.left() {
+            if measured && let Some(quota) = &mut self.quota {
+                *quota -= n as u64;
+            }
+        } else if measured && let Some(quota) = &mut self.quota {
+            // As in `left`.
+            let left = quota.saturating_sub(u64::from(self.not_started));
             n = usize::try_from(left).map_or(n, |left| left.min(n));
-        }
-        if measured && let Some(quota) = &mut self.quota {
             *quota -= n as u64;
         }
         self.started += n as u64;
-        self.in_flight[group as usize] += n as u32;
+        if let Some(in_flight) = self.in_flight.get_mut(group as usize) {
+            *in_flight += n as u32;
+        }
         (number, n)
     }
 
     /// Requests of users of one group have ended.
     #[inline]
     pub(super) fn ended(&mut self, group: u32, n: usize, now: Nanos) {
-        self.in_flight[group as usize] -= n as u32;
+        if let Some(in_flight) = self.in_flight.get_mut(group as usize) {
+            *in_flight -= n as u32;
+        }
         if let Some(clients) = &mut self.clients {
             clients.ended(group, n, now);
         }
@@ -242,6 +256,13 @@ impl Users {
     /// The groups as independent clients, if they are.
     pub(super) fn clients(&mut self) -> Option<&mut Clients> {
         self.clients.as_deref_mut()
+    }
+
+    /// Whether a user whose request has ended starts the next one at once, with nothing else to do:
+    /// no think time, no window to wait for, and no clients with accounts of their own.
+    #[inline]
+    pub(super) fn are_plain(&self) -> bool {
+        self.plain
     }
 
     /// Whether requests wait for a schedule of their client.

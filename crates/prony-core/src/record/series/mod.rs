@@ -286,8 +286,8 @@ impl Series {
         true
     }
 
-    /// The cell that contains `at`.
-    #[inline]
+    /// The cell that contains `at`. Most requests start and end in the current one.
+    #[inline(always)]
     fn cell(&mut self, at: Nanos) -> &mut Cell {
         let index = if at >= self.current_start && at.since(self.current_start) < self.interval {
             self.current
