@@ -17,6 +17,7 @@ mod signed;
 mod single;
 mod streams;
 mod tokens;
+mod windows;
 
 use crate::fault::Fault;
 use crate::plan::Plan;
@@ -191,16 +192,6 @@ impl Exchange {
 
     pub(super) fn went_in(&mut self, write: u32) {
         self.write = write;
-    }
-
-    /// How long it has waited for the peer's permission to send more of it.
-    #[inline]
-    pub(super) fn window(&self) -> Span {
-        self.window
-    }
-
-    pub(super) fn waited_for_window(&mut self, wait: Span) {
-        self.window += wait;
     }
 
     /// Its timestamps, with its end at `done`.
@@ -383,6 +374,8 @@ pub(super) struct Exchanges {
     free: u32,
     /// The messages in their streams, if any call has some.
     pub(super) messages: Option<Box<Messages>>,
+    /// Some of them have waited for a peer's permission to send more.
+    windows: bool,
 }
 
 /// An ordered list of exchanges. An exchange is in one list at most.
@@ -395,7 +388,7 @@ pub(super) struct List {
 
 impl Exchanges {
     pub(super) fn new() -> Self {
-        Self { all: Vec::new(), free: NONE, messages: None }
+        Self { all: Vec::new(), free: NONE, messages: None, windows: false }
     }
 
     /// None, for a plan.

@@ -22,11 +22,25 @@ pub(in crate::engine) struct Outcome {
     pub(in crate::engine) closed: Option<u16>,
     /// A reply was not a success.
     pub(in crate::engine) missed: bool,
-    /// A reply was not a success, or there is something to do for streams of messages or sockets.
+    /// A reply was not a success, an exchange is sent again or has failed alone, or there is
+    /// something to do for streams of messages or sockets. Set by what reads replies.
     pub(in crate::engine) is_rare: bool,
 }
 
 impl Outcome {
+    /// While replies are read: the exchange has left the connection and is sent again.
+    pub(in crate::engine) fn goes_again(&mut self, id: RequestId) {
+        self.again.push(id);
+        self.is_rare = true;
+    }
+
+    /// While replies are read: the exchange has left the connection, as it has failed without
+    /// affecting the others.
+    pub(in crate::engine) fn fails_alone(&mut self, id: RequestId, why: Fault) {
+        self.failed.push((id, why));
+        self.is_rare = true;
+    }
+
     /// Whether nothing is left to apply.
     pub(in crate::engine) fn is_applied(&self) -> bool {
         let Self { ended, again, failed, reopens, closed, missed, is_rare } = self;

@@ -57,6 +57,7 @@ impl<P: Carrier> Engine<P> {
             outcome: &mut self.outcome,
             retries: 0,
             looks_closer: true,
+            has_extras: true,
             now,
         };
         sink.sent(id);

@@ -173,12 +173,14 @@ impl<P: Carrier> Engine<P> {
         self.lost = lost;
     }
 
-    /// Do what only few replies need.
+    /// Do what only few replies need. Returns whether there was something.
     #[inline]
-    pub(in crate::engine) fn note_rare(&mut self, slot: u32, now: Nanos) {
-        if std::mem::take(&mut self.outcome.is_rare) {
+    pub(in crate::engine) fn note_rare(&mut self, slot: u32, now: Nanos) -> bool {
+        let is_rare = std::mem::take(&mut self.outcome.is_rare);
+        if is_rare {
             self.note(slot, now);
         }
+        is_rare
     }
 
     /// End the streams that have enough messages. If a reply that was just read is not a success,

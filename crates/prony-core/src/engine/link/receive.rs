@@ -63,7 +63,7 @@ impl<P: Carrier> Engine<P> {
     /// Apply the outcome of received bytes, or of an end of stream, that had no fault.
     #[inline(always)]
     fn settle(&mut self, slot: u32, now: Nanos) {
-        self.note_rare(slot, now);
+        let is_rare = self.note_rare(slot, now);
         let conn = &mut self.links[slot];
         if conn.carried.retired {
             conn.stash.clear();
@@ -73,9 +73,12 @@ impl<P: Carrier> Engine<P> {
         if P::MULTIPLEXES {
             self.leave_draining(slot, now);
         }
-        self.again_beside(slot, now);
-        if !self.outcome.failed.is_empty() {
-            self.fail_alone(now);
+        // Carriers of streams also take exchanges off a connection that drains.
+        if is_rare || P::MULTIPLEXES {
+            self.again_beside(slot, now);
+            if !self.outcome.failed.is_empty() {
+                self.fail_alone(now);
+            }
         }
         if P::MULTIPLEXES {
             self.settle_streams(slot, now);
@@ -215,13 +218,16 @@ impl<P: Carrier> Engine<P> {
     #[inline]
     pub(super) fn sink(&mut self, slot: u32, now: Nanos) -> (&mut P, &mut P::Conn, Sink<'_>) {
         let retries = self.load.retries();
-        let looks_closer = P::MULTIPLEXES || self.trails.is_some() || self.calls.look_closer();
-        let id = self.tap.as_ref().map(|_| self.links.id(slot));
-        let Conn { carried, connect_began, carrier: state, .. } = &mut self.links[slot];
+        let looks_closer = self.trails.is_some()
+            || self.calls.look_closer()
+            || P::MULTIPLEXES && self.exchanges.have_more();
+        let has_extras = looks_closer || self.dynamic.is_some() || self.tap.is_some();
+        let Conn { carried, connect_began, carrier: state, generation, .. } = &mut self.links[slot];
+        let id = ConnId { slot, generation: *generation };
         let sink = Sink {
             carried,
             exchanges: &mut self.exchanges,
-            tap: self.tap.as_mut().zip(id).map(|(Tapped(tap), id)| (&mut **tap, id)),
+            tap: self.tap.as_mut().map(|Tapped(tap)| (&mut **tap, id)),
             dynamic: self.dynamic.as_deref_mut(),
             trail: self.trails.as_deref_mut().map(|trails| trails.receiving(slot)),
             connect_began: *connect_began,
@@ -230,6 +236,7 @@ impl<P: Carrier> Engine<P> {
             outcome: &mut self.outcome,
             retries,
             looks_closer,
+            has_extras,
             now,
         };
         (&mut self.carrier, state, sink)

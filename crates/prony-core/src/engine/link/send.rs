@@ -337,9 +337,7 @@ impl<P: Carrier> Engine<P> {
         }
         self.exchanges.block_rest(&self.links[slot].carried.all, now);
         for (id, wait) in self.out.take_waits() {
-            if let Some(exchange) = self.exchanges.get_mut(id) {
-                exchange.waited_for_window(wait);
-            }
+            self.exchanges.waited_for_window(id, wait);
         }
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             for (id, token) in self.out.take_messages() {

@@ -32,6 +32,8 @@ pub(in crate::engine) struct Sink<'a> {
     pub(super) retries: u32,
     /// Some plans count more of a whole reply than its times and its size.
     pub(super) looks_closer: bool,
+    /// This, or a part that is there, has more to do with a whole reply.
+    pub(super) has_extras: bool,
     pub(super) now: Nanos,
 }
 
@@ -60,11 +62,55 @@ impl Sink<'_> {
                 trail.replied(None, self.recorder);
             }
             exchange.tries_again(self.now);
-            self.outcome.again.push(id);
+            self.outcome.goes_again(id);
             return true;
         }
         (self.outcome.missed, self.outcome.is_rare) = (true, true);
         false
+    }
+
+    /// A whole reply has arrived. `EXTRAS`: more is done than most plans need.
+    #[inline(always)]
+    fn end<const EXTRAS: bool>(&mut self, id: RequestId, reply: &Reply) {
+        self.carried.served += 1;
+        self.carried.retired |= !reply.keeps_open;
+        let exchange = self.carried.take_out(self.exchanges, id);
+        let mut fault = self.calls.judge(exchange, reply);
+        if EXTRAS && let Some(dynamic) = self.dynamic.as_deref_mut() {
+            fault = dynamic.replied(id, exchange, reply, fault, self.now);
+            match dynamic.after_reply() {
+                None => {}
+                Some(AfterReply::Hop) => return self.hop(id, *reply),
+                Some(AfterReply::Ended(chain)) => {
+                    let ChainEnd { group, how, began } = chain;
+                    self.recorder.group_ended(group, how, began, self.now, Span::ZERO);
+                }
+            }
+        }
+        let stamps = exchange.stamps(self.now);
+        let user = exchange.user();
+        if let Some(fault) = fault
+            && self.no_success(id, *reply, fault)
+        {
+            return;
+        }
+        if EXTRAS && self.looks_closer {
+            match self.look_closer(id, stamps, *reply, fault) {
+                Closer::EndsEarly => return,
+                Closer::Ended(seen) => fault = seen,
+            }
+        }
+        self.recorder.replied(&stamps, reply, fault);
+        self.outcome.ended.push(user);
+        self.exchanges.remove(id);
+    }
+
+    #[inline(never)]
+    fn done_with_extras(&mut self, id: RequestId, reply: Reply) {
+        if let Some((tap, conn)) = &mut self.tap {
+            tap.done(*conn, id, &reply);
+        }
+        self.end::<true>(id, &reply);
     }
 
     /// Whether a part that is there asks for the headers of a reply.
@@ -157,7 +203,7 @@ impl Sink<'_> {
         if let Some(dynamic) = self.dynamic.as_deref_mut() {
             dynamic.moves(id, to);
         }
-        self.outcome.again.push(to);
+        self.outcome.goes_again(to);
     }
 
     /// Do what follows from a part of a stream of messages.
@@ -290,47 +336,16 @@ impl proto::Sink for Sink<'_> {
     #[inline(always)]
     fn done(&mut self, id: RequestId, reply: &Reply) {
         // The rare paths get copies, so that the reply and its timestamps stay in registers.
-        if let Some((tap, conn)) = &mut self.tap {
-            let reply = *reply;
-            tap.done(*conn, id, &reply);
+        if self.has_extras {
+            return self.done_with_extras(id, *reply);
         }
-        self.carried.served += 1;
-        self.carried.retired |= !reply.keeps_open;
-        let exchange = self.carried.take_out(self.exchanges, id);
-        let mut fault = self.calls.judge(exchange, reply);
-        if let Some(dynamic) = self.dynamic.as_deref_mut() {
-            fault = dynamic.replied(id, exchange, reply, fault, self.now);
-            match dynamic.after_reply() {
-                None => {}
-                Some(AfterReply::Hop) => return self.hop(id, *reply),
-                Some(AfterReply::Ended(chain)) => {
-                    let ChainEnd { group, how, began } = chain;
-                    self.recorder.group_ended(group, how, began, self.now, Span::ZERO);
-                }
-            }
-        }
-        let stamps = exchange.stamps(self.now);
-        let user = exchange.user();
-        if let Some(fault) = fault
-            && self.no_success(id, *reply, fault)
-        {
-            return;
-        }
-        if self.looks_closer {
-            match self.look_closer(id, stamps, *reply, fault) {
-                Closer::EndsEarly => return,
-                Closer::Ended(seen) => fault = seen,
-            }
-        }
-        self.recorder.replied(&stamps, reply, fault);
-        self.outcome.ended.push(user);
-        self.exchanges.remove(id);
+        self.end::<false>(id, reply);
     }
 
     fn failed(&mut self, id: RequestId, fault: Fault) {
         if self.is_submitted(id) {
             self.carried.take_out(self.exchanges, id);
-            self.outcome.failed.push((id, fault));
+            self.outcome.fails_alone(id, fault);
         }
     }
 
@@ -343,14 +358,14 @@ impl proto::Sink for Sink<'_> {
             // A peer that refuses every connection would be asked for ever. A stream that is opened
             // again waits before each attempt.
             if is_between || exchange.resent().1 >= PASSED_OVER_MAX {
-                self.outcome.failed.push((id, Fault::Refused));
+                self.outcome.fails_alone(id, Fault::Refused);
                 return;
             }
             exchange.resend(false);
             exchange.goes_again();
             exchange.waits_from(self.now);
             self.recorder.retried(exchange.intended());
-            self.outcome.again.push(id);
+            self.outcome.goes_again(id);
         }
     }
 
