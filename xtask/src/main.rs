@@ -42,7 +42,7 @@ cargo xtask truth                      known delays, measured in a virtual machi
 cargo xtask bars [RUNS [SEED]]         how often confidence intervals contain the true figure
 cargo xtask verdicts [--quick | --only WORD]
                                        runs with a known fault: none may be VALID
-cargo xtask soak [--list] [--shard K/N] [STEP...]
+cargo xtask soak [--list] [--shard K/N | --sample N [--in MODULE]] [STEP...]
                                        the checks that take hours
 cargo xtask pictures [PRONY]           the pictures of the README, from a real run of 70 s
 cargo xtask wheel [--profile NAME] [--sdist] [--no-tests]
