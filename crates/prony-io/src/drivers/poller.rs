@@ -176,8 +176,10 @@ mod tests {
     fn waits_have_microsecond_resolution_also_on_old_kernels() {
         for old_kernel in [false, true] {
             let mut p = Poller::new(old_kernel).unwrap();
-            let mut shortest = Duration::MAX;
-            for _ in 0..50 {
+            let (mut shortest, begin) = (Duration::MAX, Instant::now());
+            // No wait is that short with a resolution of milliseconds. Beside other work, most
+            // waits take longer.
+            while shortest >= Duration::from_micros(900) && begin.elapsed().as_secs() < 20 {
                 let start = Instant::now();
                 p.poll(Span::from_micros(200));
                 let took = start.elapsed();
