@@ -1,3 +1,5 @@
+mod counters;
+
 use proptest::prelude::*;
 
 use super::*;

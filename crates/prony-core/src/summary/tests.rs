@@ -1,6 +1,7 @@
 use super::*;
 use crate::plan::{Stop, Think};
 use crate::rate::RatePlan;
+use crate::record::{SessionTally, TokenTally};
 use crate::units::Nanos;
 
 fn plan(load: Load) -> Plan {
@@ -92,4 +93,19 @@ fn target_rate_follows_from_the_arrivals() {
     let trace = Arrivals::Trace([Span::ZERO, Span::from_secs(1)].into());
     let load = Load::Open { rate: RatePlan::default(), arrivals: trace, connections: 1 };
     assert_eq!(summary(plan(load), tally(), meter(0)).target_rate(), Some(100.0));
+}
+
+#[test]
+fn derives_the_rates_of_sessions_and_tokens() {
+    let mut t = tally();
+    assert_eq!((t.session_rate(), t.tokens_per_chunk(), t.token_rate()), (None, None, None));
+    t.sessions =
+        Some(Box::new(SessionTally { completed: 30, completed_in_drain: 5, ..Default::default() }));
+    assert_eq!(t.session_rate(), Some(2.5), "25 in 10 s");
+    t.tokens =
+        Some(Box::new(TokenTally { chunks: 110, chunks_in_drain: 10, ..Default::default() }));
+    assert_eq!((t.tokens_per_chunk(), t.token_rate()), (None, None), "no reply says how many");
+    let tokens = t.tokens.as_deref_mut().unwrap();
+    (tokens.counted_chunks, tokens.output_tokens) = (40, 60);
+    assert_eq!((t.tokens_per_chunk(), t.token_rate()), (Some(1.5), Some(15.0)));
 }

@@ -5,6 +5,7 @@ use super::super::tests::{closed, meter, open, summary, tally};
 use super::super::{CpuPressure, RunInfo, SchedDelay, Stalls, Transport, WorkerStats};
 use super::*;
 use crate::plan::{Load, Plan, Stop, Think};
+use crate::proto::StreamCounts;
 use crate::record::SessionTally;
 use crate::units::Nanos;
 
@@ -497,4 +498,30 @@ fn p20_names_one_bottleneck() {
     let mut failed = failed;
     failed.faults[Fault::Reset as usize] = 1_000;
     assert_eq!(of(closed(), failed, meter(0)), Some(Bottleneck::Failures));
+}
+
+#[test]
+fn p20_names_the_limits_of_servers_of_streams() {
+    let of = |limit_least, stream_waits: u64, flow_wait: Span| {
+        let mut t = tally();
+        t.http2 = Some(Box::new(StreamCounts { limit_least, ..StreamCounts::default() }));
+        t.times.stream_wait.record_n(Span::from_millis(1), stream_waits);
+        // 500 of 1,000 requests of 2 ms each.
+        t.times.flow_wait.record_n(flow_wait, 500);
+        let s = summary(open(), t, meter(0));
+        s.bottleneck(&s.verdict())
+    };
+    let (none, long) = (Span::ZERO, Span::from_micros(2_200));
+    let asked = Some(Bottleneck::TargetRate { failed: None, waiting: None });
+    // A tenth of the requests may wait for a stream.
+    let limited = Some(Bottleneck::StreamLimit { limit: 7, waited: 0.101 });
+    assert_eq!(of(Some(7), 100, none), asked);
+    assert_eq!(of(Some(7), 101, none), limited);
+    assert_eq!(of(None, 101, none), asked);
+    // Of the 2 s of all requests, 1.1 s were waits for windows.
+    let Some(Bottleneck::Window { share }) = of(Some(7), 100, long) else {
+        panic!("more than half of the time")
+    };
+    assert!((share - 0.55).abs() < 1e-9, "{share}");
+    assert_eq!(of(Some(7), 100, Span::from_micros(1_800)), asked);
 }
