@@ -23,12 +23,13 @@ fn messages_in_one_read_are_counted_as_such() {
         r.message_received(Nanos(100), true);
         r.next_message(Nanos(100), Nanos(100));
         r.next_message(Nanos(100), Nanos(400));
+        r.next_message(Nanos(400), Nanos(700));
         r.unmatched_message(Nanos(400));
         r.unmatched_message(Nanos(500));
     });
     let counts = t.stream_messages.unwrap();
-    assert_eq!((counts.received, counts.together, counts.unmatched), (4, 2, 2));
-    assert_eq!((t.times.message_gap.count(), t.times.message_gap.sum_ns()), (2, 300));
+    assert_eq!((counts.received, counts.together, counts.unmatched), (5, 2, 2));
+    assert_eq!((t.times.message_gap.count(), t.times.message_gap.sum_ns()), (3, 600));
 }
 
 #[test]
@@ -161,15 +162,17 @@ fn tokens_of_replies_are_counted() {
         r.tokens_replied(&stamps(120), &one, &limits);
         r.tokens_replied(&stamps(60_000_000_000), &TokenReply { chunks: 2, ..one }, &limits);
         let uncounted = TokenReply { output: None, chunks: 0, finish: None, ..one };
-        r.tokens_replied(&stamps(60_000_000_001), &uncounted, &limits);
+        for done in [60_000_000_001, 60_000_000_002] {
+            r.tokens_replied(&stamps(done), &uncounted, &limits);
+        }
     });
     let tokens = t.tokens.unwrap();
-    assert_eq!((tokens.replies, tokens.empty, tokens.counted, tokens.tokenized), (3, 1, 2, 2));
+    assert_eq!((tokens.replies, tokens.empty, tokens.counted, tokens.tokenized), (4, 2, 2, 2));
     assert_eq!((tokens.counted_chunks, tokens.output_tokens, tokens.input_tokens), (6, 22, 14));
-    assert_eq!((tokens.good, tokens.good_in_drain), (3, 1));
+    assert_eq!((tokens.good, tokens.good_in_drain), (4, 2));
     assert_eq!((tokens.itl.count(), tokens.itl.sum_ns()), (2, 20));
-    assert_eq!((tokens.finished.length, tokens.finished.none), (2, 1));
-    assert_eq!(tokens.good_by_second, BTreeMap::from([(0, 1), (60, 2)]));
+    assert_eq!((tokens.finished.length, tokens.finished.none), (2, 2));
+    assert_eq!(tokens.good_by_second, BTreeMap::from([(0, 1), (60, 3)]));
 }
 
 #[test]
