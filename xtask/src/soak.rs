@@ -24,7 +24,7 @@ const USAGE: &str =
 struct Chosen<'a> {
     /// One part of N, as cargo-mutants reads it.
     shard: Option<&'a str>,
-    /// This many of them, by chance.
+    /// This many of them, at random; from 1.
     sample: Option<usize>,
     /// Of this module alone, one of [`MUTATED`].
     module: Option<&'a str>,
@@ -68,7 +68,7 @@ const TIMEOUT: &str = "900";
 
 /// `cargo xtask soak`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
-    let mut which = Chosen::default();
+    let mut mutants = Chosen::default();
     let mut chosen = Vec::new();
     let mut args = args.iter().map(String::as_str);
     while let Some(arg) = args.next() {
@@ -79,23 +79,23 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
                 }
                 return Ok(());
             }
-            "--shard" => which.shard = Some(args.next().context(USAGE)?),
+            "--shard" => mutants.shard = Some(args.next().context(USAGE)?),
             "--sample" => {
-                let number = args.next().context(USAGE)?.parse().context(USAGE)?;
-                which.sample = Some(number);
+                let number = args.next().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
+                mutants.sample = Some(number.context("--sample takes a number of mutants from 1")?);
             }
             "--in" => {
                 let module = args.next().context(USAGE)?;
                 if !MUTATED.contains(&module) {
                     bail!("--in takes one of: {}", MUTATED.join(", "));
                 }
-                which.module = Some(module);
+                mutants.module = Some(module);
             }
             step if STEPS.iter().any(|(name, ..)| *name == step) => chosen.push(step),
             other => bail!("soak has no step `{other}`\n{USAGE}"),
         }
     }
-    if which.shard.is_some() && which.sample.is_some() {
+    if mutants.shard.is_some() && mutants.sample.is_some() {
         bail!("give --shard or --sample, not both");
     }
     let mut failed = Vec::new();
@@ -106,7 +106,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         println!("==> {name}: {what}");
         let start = Instant::now();
         // Hours have been spent: the steps that follow say what they can.
-        if let Err(e) = act(&which) {
+        if let Err(e) = act(&mutants) {
             println!("step `{name}` failed: {e:#}");
             failed.push(name);
         }
@@ -154,7 +154,7 @@ fn mutants(chosen: &Chosen<'_>) -> Result<()> {
             shell::output(cargo(&["mutants", "--list", "--package=prony-core"]).args(&some))?;
         let all = list.lines().count();
         let names = sample(list.lines(), number, SEED);
-        println!("{} of {all} mutants, by chance, with seed {SEED}", names.len());
+        println!("{} of {all} mutants, at random, with seed {SEED}", names.len());
         some.extend(only(names));
     }
     let quick = pass(&dir.join("unit"), &some, &["prony-core"], &["--lib"])?;
@@ -172,7 +172,7 @@ fn only<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     names.into_iter().flat_map(|name| ["--re".to_owned(), format!("^{}$", escaped(name))]).collect()
 }
 
-/// This many of the names, by chance, but the same ones each time. A smaller sample is part of a
+/// This many of the names, at random, but the same ones each time. A smaller sample is part of a
 /// larger one.
 fn sample<'a>(names: impl Iterator<Item = &'a str>, number: usize, seed: u64) -> Vec<&'a str> {
     let mut names: Vec<&str> = names.collect();
