@@ -105,6 +105,8 @@ impl Sink<'_> {
         self.exchanges.remove(id);
     }
 
+    /// A whole reply has arrived, and the plan or an observer needs more than most plans do. Not
+    /// inlined, so that the usual case keeps its values in registers.
     #[inline(never)]
     fn done_with_extras(&mut self, id: RequestId, reply: Reply) {
         if let Some((tap, conn)) = &mut self.tap {
