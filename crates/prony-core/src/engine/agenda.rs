@@ -10,7 +10,7 @@ use crate::units::{ConnId, Nanos};
 const NOTHING: ConnId = ConnId { slot: u32::MAX, generation: 0 };
 
 /// What a timer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// The load starts.
     Start,
@@ -43,7 +43,55 @@ pub(super) struct Agenda {
     /// In most turns it is the only action, so the queue is not needed.
     first: ConnId,
     actions: VecDeque<Action>,
-    timers: BinaryHeap<Reverse<(Nanos, Timer)>>,
+    timers: BinaryHeap<Reverse<Entry>>,
+}
+
+/// A timer and its deadline as one number, in the order of deadlines: numbers are compared faster,
+/// and most of the heap's work is to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(u128);
+
+impl Entry {
+    #[inline]
+    fn new(Nanos(at): Nanos, timer: Timer) -> Self {
+        let (kind, slot) = match timer {
+            Timer::Start => (0, 0),
+            Timer::Slot(slot) => (1, slot),
+            Timer::User(user) => (2, user),
+            Timer::Join => (3, 0),
+            Timer::Think(session) => (4, session),
+            Timer::Client(client) => (5, client),
+            Timer::Session(session) => (6, session),
+            Timer::Message(slot) => (7, slot),
+            Timer::Stream(slot) => (8, slot),
+            Timer::Reopen(slot) => (9, slot),
+            Timer::Closing(slot) => (10, slot),
+        };
+        Self(u128::from(at) << 64 | kind << 32 | u128::from(slot))
+    }
+
+    #[inline]
+    fn at(self) -> Nanos {
+        Nanos((self.0 >> 64) as u64)
+    }
+
+    #[inline]
+    fn timer(self) -> Timer {
+        let slot = self.0 as u32;
+        match (self.0 >> 32) as u32 {
+            0 => Timer::Start,
+            1 => Timer::Slot(slot),
+            2 => Timer::User(slot),
+            3 => Timer::Join,
+            4 => Timer::Think(slot),
+            5 => Timer::Client(slot),
+            6 => Timer::Session(slot),
+            7 => Timer::Message(slot),
+            8 => Timer::Stream(slot),
+            9 => Timer::Reopen(slot),
+            _ => Timer::Closing(slot),
+        }
+    }
 }
 
 impl Agenda {
@@ -103,13 +151,13 @@ impl Agenda {
 
     #[inline]
     pub(super) fn wake(&mut self, at: Nanos, timer: Timer) {
-        self.timers.push(Reverse((at, timer)));
+        self.timers.push(Reverse(Entry::new(at, timer)));
     }
 
     /// The next deadline; `Nanos::MAX` if there is none.
     #[inline]
     pub(super) fn deadline(&self) -> Nanos {
-        self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at)
+        self.timers.peek().map_or(Nanos::MAX, |Reverse(entry)| entry.at())
     }
 
     /// Take the next timer whose deadline has passed.
@@ -118,7 +166,7 @@ impl Agenda {
         if self.deadline() > now {
             return None;
         }
-        self.timers.pop().map(|Reverse(due)| due)
+        self.timers.pop().map(|Reverse(entry)| (entry.at(), entry.timer()))
     }
 }
 
@@ -172,5 +220,30 @@ mod tests {
         assert_eq!(agenda.due(Nanos(30)), Some((Nanos(10), Timer::Slot(2))));
         assert_eq!(agenda.due(Nanos(30)), Some((Nanos(20), Timer::User(1))));
         assert_eq!(agenda.due(Nanos(30)), None);
+    }
+
+    #[test]
+    fn timers_with_one_deadline_fire_in_the_order_of_their_kinds() {
+        let kinds = [
+            Timer::Slot,
+            Timer::User,
+            Timer::Think,
+            Timer::Client,
+            Timer::Session,
+            Timer::Message,
+            Timer::Stream,
+            Timer::Reopen,
+            Timer::Closing,
+        ];
+        let mut all = vec![Timer::Start, Timer::Join];
+        all.extend(kinds.iter().flat_map(|kind| [kind(0), kind(7), kind(u32::MAX)]));
+        let mut agenda = Agenda::new();
+        all.iter().rev().for_each(|timer| agenda.wake(Nanos(u64::MAX - 1), *timer));
+        let fired: Vec<Timer> =
+            std::iter::from_fn(|| agenda.due(Nanos::MAX)).map(|(_, timer)| timer).collect();
+        let (start, join) = (Timer::Start, Timer::Join);
+        assert_eq!((fired[0], fired[7], fired.len()), (start, join, all.len()));
+        all.retain(|timer| ![start, join].contains(timer));
+        assert_eq!([&fired[1..7], &fired[8..]].concat(), all);
     }
 }

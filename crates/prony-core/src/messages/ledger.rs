@@ -74,8 +74,13 @@ impl Ledger {
 
     /// The oldest message with this token has its reply; `None`: no such message is awaited.
     pub fn matched(&mut self, token: u64, now: Nanos) -> Option<Matched> {
-        let place = self.awaiting.iter().position(|message| message.token == token)?;
-        let Awaited { intended, sent, .. } = self.awaiting.remove(place)?;
+        let is_it = |message: &Awaited| message.token == token;
+        // Mostly it is the oldest one.
+        let found = match self.awaiting.front() {
+            Some(oldest) if is_it(oldest) => self.awaiting.pop_front(),
+            _ => self.awaiting.remove(self.awaiting.iter().position(is_it)?),
+        };
+        let Awaited { intended, sent, .. } = found?;
         Some(Matched { intended, response: now.since(intended), service: now.since(sent) })
     }
 }

@@ -160,12 +160,51 @@ impl Reader {
                 let Some(payload) = data[at + n..].get(..length) else { return Ok(at) };
                 self.control(head, payload, &mut each)?;
                 at += n + length;
+            } else if let Some(content) = self.whole(head, &data[at + n..]) {
+                self.message(head.opcode, content, &mut each)?;
+                at += n + content.len();
             } else {
                 self.begin(head, &mut each)?;
                 at += n;
             }
         }
         Ok(if self.is_closed { data.len() } else { at })
+    }
+
+    /// The content of the message that this frame begins, if it is all here, as it was sent.
+    #[inline]
+    fn whole<'a>(&self, head: Head, rest: &'a [u8]) -> Option<&'a [u8]> {
+        let is_plain = head.is_final && !head.is_compressed && head.mask.is_none();
+        let starts = self.open.is_none() && head.opcode != Opcode::Continuation;
+        if !is_plain || !starts || head.length > self.most {
+            return None;
+        }
+        rest.get(..usize::try_from(head.length).ok()?)
+    }
+
+    /// A message in one frame.
+    #[inline]
+    fn message(
+        &mut self,
+        opcode: Opcode,
+        content: &[u8],
+        each: &mut impl FnMut(Event<'_>),
+    ) -> Result<(), Violation> {
+        let is_text = opcode == Opcode::Text;
+        each(Event::Start(if is_text { Kind::Text } else { Kind::Binary }));
+        self.payload_bytes += content.len() as u64;
+        let mut text = Utf8::default();
+        if is_text && self.checks_text {
+            text.read(content)?;
+        }
+        if !content.is_empty() {
+            each(Event::Piece(content));
+        }
+        if !text.is_complete() {
+            return Err(Violation::Utf8);
+        }
+        each(Event::End(content.len() as u64));
+        Ok(())
     }
 
     /// A data frame starts.

@@ -43,7 +43,7 @@ fn give<P: Carrier>(
 impl<P: Carrier> Engine<P> {
     /// A message of the exchange in this slot is due, unless the exchange has ended or waits to be
     /// sent again.
-    #[cold]
+    #[inline(never)]
     pub(in crate::engine) fn message_is_due(&mut self, slot: u32, now: Nanos) {
         let Some(messages) = self.exchanges.messages.as_deref_mut() else { return };
         let Some(id) = messages.waiting(slot, now) else { return };
