@@ -12,6 +12,7 @@ cargo xtask bench idle [CONNECTIONS]       resident memory per idle connection
 cargo xtask bench rtt [--rounds N]         ping-pong beside sockperf and qperf
 cargo xtask bench freeze [--places LIST]   what each tool reports of a server that freezes
 cargo xtask bench start [--runs N]         the time from exec to the first request
+cargo xtask bench gaps [--runs N]          how like the log's the gaps of a replay are at the server
 cargo xtask bench streams [--runs N]       CPU per request over HTTP/2, beside h2load
 cargo xtask bench websocket [--runs N]     CPU per echoed message, beside a floor, k6 and autobahn
 cargo xtask bench grpc [--runs N]          CPU per unary call of gRPC, beside h2load and ghz
@@ -25,8 +26,8 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
     match what.as_str() {
         "rig" => shell::run(&mut program("bench/rig", &rest)),
-        "compare" | "idle" | "freeze" | "rtt" | "start" | "streams" | "websocket" | "grpc"
-        | "llm" => {
+        "compare" | "idle" | "freeze" | "rtt" | "start" | "gaps" | "streams" | "websocket"
+        | "grpc" | "llm" => {
             let prony = shell::prony(if what == "start" { "release" } else { "dist" })?;
             let script = format!("bench/{what}");
             shell::run(program("python3", &[&script]).args(rest).env("PRONY", prony))

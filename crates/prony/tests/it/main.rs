@@ -57,6 +57,7 @@ mod record_clients;
 mod redirects;
 mod refusals;
 mod replay;
+mod replay_arrivals;
 mod rig;
 mod rows;
 mod rtt;

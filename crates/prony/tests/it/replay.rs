@@ -11,19 +11,18 @@ use std::thread;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_replay::dispersion::Dispersion;
 use tempfile::TempDir;
 
 use crate::rig::{Report, Serve, alone, command, once_of_three, prony, served, slow, waiting};
 
-const FORMAT: &str = "$remote_addr - [$msec] \"$request\" $status $request_time";
+pub(crate) const FORMAT: &str = "$remote_addr - [$msec] \"$request\" $status $request_time";
 const SECOND: u64 = 1_000_000_000;
 
 /// A simple generator of random numbers from 0 to 1.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -31,7 +30,7 @@ impl Random {
 
 /// Bursty times in nanoseconds since the first: bursts of exponential gaps at five times the rate,
 /// and pauses between them.
-fn bursty(n: usize, rate: f64) -> Vec<u64> {
+pub(crate) fn bursty(n: usize, rate: f64) -> Vec<u64> {
     let mut random = Random(7);
     let mut at = 0.0;
     let next = |_| {
@@ -45,7 +44,7 @@ fn bursty(n: usize, rate: f64) -> Vec<u64> {
 
 /// A log of nginx with these times. Each request took 5 ms; every tenth is a POST, one in a hundred
 /// lines is bad.
-fn log(times: &[u64]) -> String {
+pub(crate) fn log(times: &[u64]) -> String {
     let mut text = String::new();
     for (i, at) in times.iter().enumerate() {
         let end = 1_700_000_000 * SECOND + at + 5_000_000;
@@ -474,58 +473,6 @@ fn response_times_are_compared_with_those_of_the_log() {
         assert!(
             html.contains("<h2>Response times against the log</h2>") && html.contains(&sentence)
         );
-    });
-}
-
-/// The index of dispersion of arrivals, in windows of 10 ms and of 100 ms.
-fn indices(times: &[u64]) -> [f64; 2] {
-    let mut dispersion = Dispersion::default();
-    times.iter().for_each(|at| dispersion.add(*at));
-    let all = dispersion.indices(times.last().copied().unwrap_or(0));
-    [all[1], all[2]].map(|index| index.expect("enough windows"))
-}
-
-/// P6, P7 for logs: the arrivals at the server are those of the log, at 50,000/s.
-#[test]
-fn arrivals_at_the_server_are_as_bursty_as_the_log() {
-    let _alone = alone();
-    let folder = TempDir::new().expect("a folder");
-    let path = folder.path().join("access.log");
-    // A debug build, or a machine with other work, gets a log that it can keep up with.
-    let rate = if slow() { 50_000.0 } else { 5_000.0 };
-    let mut times = bursty((rate * 3.0) as usize, rate);
-    fs::write(&path, log(&times)).expect("written");
-    // Those of POSTs are left out.
-    times = times.chunks(10).flat_map(|ten| &ten[..9]).copied().collect();
-    let of_log = indices(&times);
-    assert!(of_log[1] > 5.0, "bursts: {of_log:?}");
-    let file = folder.path().join("arrivals");
-    let log = path.to_str().expect("UTF-8");
-    once_of_three(|| {
-        let server = Serve::start(&["--record-arrivals", file.to_str().expect("UTF-8")]);
-        let line = ["replay", log, "--log-format", FORMAT, "--accept-invalid", "--json"];
-        let more = ["--bad-lines", "2%", "-c", "200", "--to", &server.url("")];
-        let ended = prony(&[&line[..], &more].concat());
-        assert_eq!(ended.code, 0, "{ended:?}");
-        let (report, counters) = (ended.report(), server.stop());
-        let all = times.len() as u64;
-        assert_eq!((report.count("started"), served(&counters, "requests")), (all, all));
-        assert_eq!(report.0["run"]["replay"]["read_late"], 0);
-        let text = fs::read_to_string(&file).expect("the arrivals");
-        let seconds = text.lines().map(|line| line.parse::<f64>().expect("a number"));
-        let mut arrived: Vec<u64> = seconds.map(|s| (s * 1e9) as u64).collect();
-        arrived.sort_unstable();
-        assert_eq!(arrived.len(), times.len());
-        // The server counts from its own start.
-        let mut ahead: Vec<i64> =
-            arrived.iter().zip(&times).map(|(a, t)| *a as i64 - *t as i64).collect();
-        ahead.sort_unstable();
-        let origin = ahead[ahead.len() / 2];
-        let arrived: Vec<u64> =
-            arrived.iter().map(|at| at.saturating_add_signed(-origin)).collect();
-        for (found, expected) in indices(&arrived).into_iter().zip(of_log) {
-            assert!((found / expected - 1.0).abs() < 0.05, "{found}, in the log {expected}");
-        }
     });
 }
 
