@@ -1,6 +1,7 @@
 // floor_h2: a minimal single-threaded HTTP/2 client (h2c) with epoll. It replays one fixed header block per request with
 // the next stream number, parses frame headers only, and counts the frames that end a stream: a lower bound, not a tool.
 //   floor_h2 -p PORT [-c CONNS] [-d STREAMS] [-s SECONDS | -r REQUESTS] [-u URI]
+// Compiled with -DTLS -lssl -lcrypto it does the same over TLS 1.3 of OpenSSL, and verifies nothing.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,9 +16,14 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef TLS
+#include <openssl/ssl.h>
+#else
+typedef void SSL;
+#endif
 #include "floor.h"
 
-struct conn { int fd; uint32_t next, skip, have; uint64_t bytes; uint8_t part[9]; };
+struct conn { SSL *tls; int fd; uint32_t next, skip, have; uint64_t bytes; uint8_t part[9]; };
 static uint8_t request[512], *out; static size_t rlen;
 static size_t requests(struct conn *c, uint8_t *p, uint32_t k) {
     for (uint32_t i = 0; i < k; i++) {
@@ -25,7 +31,27 @@ static size_t requests(struct conn *c, uint8_t *p, uint32_t k) {
     }
     return k * rlen;
 }
-static void put(int fd, const void *p, size_t n) { if (send(fd, p, n, MSG_NOSIGNAL) != (ssize_t)n) die("send"); }
+#ifdef TLS
+#define SCHEME 0x87
+static SSL *secure(int fd) {
+    static SSL_CTX *ctx;
+    if (!ctx) { ctx = SSL_CTX_new(TLS_client_method()); SSL_CTX_set_alpn_protos(ctx, (uint8_t *)"\2h2", 3); SSL_CTX_set_read_ahead(ctx, 1); }
+    SSL *tls = SSL_new(ctx); SSL_set_fd(tls, fd); if (SSL_connect(tls) != 1) die("TLS");
+    fcntl(fd, F_SETFL, O_NONBLOCK); return tls;
+}
+static void put(struct conn *c, const void *p, size_t n) { if (SSL_write(c->tls, p, n) != (int)n) die("SSL_write"); }
+// 0: no whole record has come
+static ssize_t get(struct conn *c, void *p, size_t n) {
+    int r = SSL_read(c->tls, p, n); return r > 0 ? r : SSL_get_error(c->tls, r) == SSL_ERROR_WANT_READ ? 0 : -1;
+}
+static int pending(struct conn *c) { return SSL_has_pending(c->tls); }
+#else
+#define SCHEME 0x86
+static int pending(struct conn *c) { (void)c; return 0; }
+static SSL *secure(int fd) { (void)fd; return NULL; }
+static void put(struct conn *c, const void *p, size_t n) { if (send(c->fd, p, n, MSG_NOSIGNAL) != (ssize_t)n) die("send"); }
+static ssize_t get(struct conn *c, void *p, size_t n) { ssize_t r = recv(c->fd, p, n, 0); return r > 0 ? r : -1; }
+#endif
 // the frames in these bytes: how many end a stream; frames may be cut anywhere
 static uint32_t ends(struct conn *c, const uint8_t *p, size_t n) {
     uint32_t k = 0; size_t at = 0;
@@ -39,7 +65,7 @@ static uint32_t ends(struct conn *c, const uint8_t *p, size_t n) {
         } else at += 9;
         c->skip = h[0] << 16 | h[1] << 8 | h[2];
         if (h[3] <= 1) k += h[4] & 1;
-        else if (h[3] == 4 && !(h[4] & 1)) put(c->fd, "\0\0\0\4\1\0\0\0\0", 9);
+        else if (h[3] == 4 && !(h[4] & 1)) put(c, "\0\0\0\4\1\0\0\0\0", 9);
         else if (h[3] == 3 || h[3] == 7) { fprintf(stderr, "reset or GOAWAY\n"); exit(1); }
     }
     return k;
@@ -48,31 +74,34 @@ int main(int argc, char **argv) {
     struct opt o = parse(argc, argv);
     char host[32]; int nh = snprintf(host, sizeof host, "127.0.0.1:%d", o.port), nu = strlen(o.uri);
     if (nu > 120) return 2;
-    uint8_t *b = request + 9; // :method GET, :scheme http from the static table; :path and :authority as literals
-    *b++ = 0x82; *b++ = 0x86; *b++ = 4; *b++ = nu; memcpy(b, o.uri, nu); b += nu; *b++ = 1; *b++ = nh; memcpy(b, host, nh); b += nh;
+    uint8_t *b = request + 9; // :method GET and :scheme from the static table; :path and :authority as literals
+    *b++ = 0x82; *b++ = SCHEME; *b++ = 4; *b++ = nu; memcpy(b, o.uri, nu); b += nu; *b++ = 1; *b++ = nh; memcpy(b, host, nh); b += nh;
     size_t block = b - request - 9; rlen = 9 + block; request[1] = block >> 8; request[2] = block; request[3] = 1; request[4] = 5;
     out = malloc(rlen * o.depth);
     int ep = epoll_create1(0); struct conn *cs = calloc(o.conns, sizeof *cs);
     static uint8_t buf[262144]; struct epoll_event ev[1024];
     uint64_t done = 0, t0 = now(), end = t0 + (uint64_t)(o.secs * 1e9), t = t0, ticks = 0;
     for (int i = 0; i < o.conns; i++) {
-        struct conn *c = &cs[i]; c->fd = dial(&o, 0); c->next = 1;
+        struct conn *c = &cs[i]; c->fd = dial(&o, 0); c->tls = secure(c->fd); c->next = 1;
         struct epoll_event e = {.events = EPOLLIN, .data.ptr = c}; epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &e);
         // preface; SETTINGS with windows of 2^30 - 1; the same for the connection
         static const char hello[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\6\4\0\0\0\0\0\0\4\x3f\xff\xff\xff\0\0\4\x08\0\0\0\0\0\x3f\xff\0\0";
-        put(c->fd, hello, sizeof hello - 1);
-        put(c->fd, out, requests(c, out, o.depth));
+        put(c, hello, sizeof hello - 1);
+        put(c, out, requests(c, out, o.depth));
     }
     for (;;) {
         int n = epoll_wait(ep, ev, 1024, 1000);
         if (o.rate && done >= o.rate) { t = now(); break; }
         if ((++ticks & 15) == 0 || n == 0) { t = now(); if (!o.rate && t >= end) break; }
         for (int i = 0; i < n; i++) {
-            struct conn *c = ev[i].data.ptr; ssize_t r = recv(c->fd, buf, sizeof buf, 0);
-            if (r <= 0) { fprintf(stderr, "connection lost\n"); return 1; }
-            uint32_t k = ends(c, buf, r); done += k; c->bytes += r;
-            if (c->bytes >> 28) { put(c->fd, "\0\0\4\x08\0\0\0\0\0\x10\0\0\0", 13); c->bytes -= 1 << 28; } // the window is 2^30
-            if (k) put(c->fd, out, requests(c, out, k));
+            struct conn *c = ev[i].data.ptr; ssize_t r; uint32_t k = 0;
+            do {
+                if ((r = get(c, buf, sizeof buf)) < 0) { fprintf(stderr, "connection lost\n"); return 1; }
+                k += ends(c, buf, r); c->bytes += r;
+            } while (r && pending(c));
+            done += k;
+            if (c->bytes >> 28) { put(c, "\0\0\4\x08\0\0\0\0\0\x10\0\0\0", 13); c->bytes -= 1 << 28; } // the window is 2^30
+            if (k) put(c, out, requests(c, out, k));
         }
     }
     report("floor_h2", &o, done, t - t0);
