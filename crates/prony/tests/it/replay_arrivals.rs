@@ -80,7 +80,7 @@ fn gaps(times: &[u64], apart: usize) -> Vec<u64> {
 /// distance), where times that differ by no more than the resolution count as equal: the smallest
 /// `d` with `F(x - resolution) - d <= G(x) <= F(x + resolution) + d` for all `x`.
 fn distance(a: &[u64], b: &[u64], resolution: u64) -> f64 {
-    // How much more of the first than of the second has come at any time, if the second comes
+    // How much more of the first than of the second has arrived at any time, if the second comes
     // later by the resolution.
     let ahead = |first: &[u64], second: &[u64]| {
         let of = |(i, x): (usize, &u64)| {
