@@ -1,17 +1,15 @@
 //! Several plans side by side in one virtual world, each with a start of its own.
 
-use prony_core::engine::Engine;
+use prony_core::engine::{self, AnyEngine};
 use prony_core::fault::Fault;
 use prony_core::machine::{Action, Machine, StopRequest};
 use prony_core::plan::Plan;
-use prony_core::proto::Carrier;
 use prony_core::record::Tally;
 use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::summary::WorkerStats;
 use prony_core::units::{ConnId, Nanos, Span};
 
-use crate::run::{Extras, WithCarrier, engines, for_plan, over_carrier, setup, stats};
-use crate::world::Setup;
+use crate::run::{Extras, engines, for_plan, setup, stats};
 
 /// The result of a plan: of each thread the tally of the warm-up, if the plan has one, that of the
 /// measurement, and the statistics of the worker.
@@ -33,61 +31,47 @@ pub fn simulate_beside(
     let Some((first, _)) = plans.first() else { return Vec::new() };
     assert!(plans.iter().all(|(plan, _)| plan.exchange.is_none()), "no plan of exchanges");
     let setup = setup(seed, extras);
-    let server = Serve::new(for_plan(first, server), seed);
-    over_carrier(first, Beside { plans, threads, setup: &setup, server })
-}
-
-struct Beside<'a> {
-    plans: &'a [(&'a Plan, Span)],
-    threads: u32,
-    setup: &'a Setup,
-    server: Serve,
-}
-
-impl WithCarrier for Beside<'_> {
-    type Out = Vec<Parts>;
-
-    fn go<P: Carrier>(mut self, make: impl Fn(&Plan) -> P) -> Vec<Parts> {
-        let mut all: Vec<Vec<Later<P>>> = Vec::new();
-        for &(plan, delay) in self.plans {
-            let shares = self.threads.clamp(1, plan.shards_max());
-            let engines = engines(plan, shares, self.setup, &make);
-            let later = |engine| Later { engine, delay, started: delay == Span::ZERO };
-            all.push(engines.into_iter().map(later).collect());
-        }
-        let mut clients: Vec<&mut dyn Machine> = Vec::new();
-        for engine in all.iter_mut().flatten() {
-            clients.push(engine);
-        }
-        let world = self.setup.run(&mut clients, &mut [&mut self.server]);
-        let mut ends = world.finished.into_iter().zip(world.turns);
-        let mut parts = |engines: Vec<Later<P>>| -> Parts {
-            let each = engines.into_iter().zip(ends.by_ref()).map(|(later, (end, turns))| {
-                let meter = stats(later.own(end), turns);
-                let (warm, main) = later.engine.finish();
-                (warm, main, meter)
-            });
-            each.collect()
-        };
-        all.into_iter().map(&mut parts).collect()
+    let mut server = Serve::new(for_plan(first, server), seed);
+    let mut all: Vec<Vec<Later>> = Vec::new();
+    for &(plan, delay) in plans {
+        let shares = threads.clamp(1, plan.shards_max());
+        let make = |share: &Plan| -> Box<dyn AnyEngine> { engine::of_plan(share, None) };
+        let engines = engines(plan, shares, &setup, &make);
+        let later = |engine| Later { engine, delay, started: delay == Span::ZERO };
+        all.push(engines.into_iter().map(later).collect());
     }
+    let mut clients: Vec<&mut dyn Machine> = Vec::new();
+    for engine in all.iter_mut().flatten() {
+        clients.push(engine);
+    }
+    let world = setup.run(&mut clients, &mut [&mut server]);
+    let mut ends = world.finished.into_iter().zip(world.turns);
+    let mut parts = |engines: Vec<Later>| -> Parts {
+        let each = engines.into_iter().zip(ends.by_ref()).map(|(later, (end, turns))| {
+            let meter = stats(later.own(end), turns);
+            let (warm, main) = later.engine.finish();
+            (warm, main, meter)
+        });
+        each.collect()
+    };
+    all.into_iter().map(&mut parts).collect()
 }
 
 /// An engine that starts later: until then it does nothing, and its clock starts then.
-struct Later<P: Carrier> {
-    engine: Engine<P>,
+struct Later {
+    engine: Box<dyn AnyEngine>,
     delay: Span,
     started: bool,
 }
 
-impl<P: Carrier> Later<P> {
+impl Later {
     /// A time of the world on the engine's clock.
     fn own(&self, now: Nanos) -> Nanos {
         Nanos::ZERO + now.since(Nanos::ZERO + self.delay)
     }
 }
 
-impl<P: Carrier> Machine for Later<P> {
+impl Machine for Later {
     fn on_connected(&mut self, id: ConnId, now: Nanos) {
         self.engine.on_connected(id, self.own(now));
     }

@@ -1,15 +1,11 @@
 //! Runs a plan in the virtual world, with one engine for each share.
 
 use prony_core::echo::{self, EchoBehavior};
-use prony_core::engine::{Engine, Taps};
+use prony_core::engine::{self, AnyEngine, Engine, Taps};
 use prony_core::feed::Feeds;
 use prony_core::machine::Machine;
 use prony_core::plan::Plan;
-use prony_core::proto::echo::Echo;
-use prony_core::proto::h1::H1;
-use prony_core::proto::http::Http;
-use prony_core::proto::ws::{Steps, StepsHttp, Ws, WsHttp};
-use prony_core::proto::{Carrier, Uploads, UploadsHttp};
+use prony_core::proto::Carrier;
 use prony_core::record::Tally;
 use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::WorkerStats;
@@ -34,76 +30,45 @@ pub struct Outcome {
 /// Run a plan against these servers, split into `shares` shares: HTTP, or round trips if the plan
 /// has an exchange.
 pub fn load(plan: &Plan, shares: u32, setup: &Setup, servers: &mut [&mut dyn Machine]) -> Outcome {
-    over_carrier(plan, Alone { plan, shares, setup, servers })
-}
-
-/// What is done with the carrier of a plan.
-pub(crate) trait WithCarrier {
-    /// The result.
-    type Out;
-
-    /// Does it; `make` creates the carrier of a share.
-    fn go<P: Carrier>(self, make: impl Fn(&Plan) -> P) -> Self::Out;
-}
-
-/// Does it with the carrier of this plan.
-pub(crate) fn over_carrier<W: WithCarrier>(plan: &Plan, what: W) -> W::Out {
-    match plan.exchange {
-        None if plan.websocket.is_some() && plan.http.is_http2() => what.go(WsHttp::new),
-        None if plan.websocket.is_some() => what.go(Ws::new),
-        None if plan.has_sockets() && plan.http.is_http2() => what.go(StepsHttp::new),
-        None if plan.has_sockets() => what.go(Steps::new),
-        None if plan.has_body_files() && plan.http.is_http2() => what.go(UploadsHttp::new),
-        None if plan.has_body_files() => what.go(Uploads::new),
-        None if plan.http.is_http2() => what.go(Http::new),
-        None => what.go(H1::new),
-        Some(_) => what.go(Echo::new),
-    }
-}
-
-struct Alone<'a, 's, 'm> {
-    plan: &'a Plan,
-    shares: u32,
-    setup: &'a Setup,
-    servers: &'s mut [&'m mut dyn Machine],
-}
-
-impl WithCarrier for Alone<'_, '_, '_> {
-    type Out = Outcome;
-
-    fn go<P: Carrier>(self, make: impl Fn(&Plan) -> P) -> Outcome {
-        load_with_carrier(self.plan, self.shares, self.setup, self.servers, make)
-    }
+    let make = |share: &Plan| -> Box<dyn AnyEngine> { engine::of_plan(share, None) };
+    run(engines(plan, shares, setup, &make), setup, servers)
 }
 
 /// Like [`load`], but with the carrier that `make` returns for each share.
-pub fn load_with_carrier<P: Carrier>(
+pub fn load_with_carrier<P: Carrier + 'static>(
     plan: &Plan,
     shares: u32,
     setup: &Setup,
     servers: &mut [&mut dyn Machine],
     make: impl Fn(&Plan) -> P,
 ) -> Outcome {
-    let mut engines = engines(plan, shares, setup, &make);
+    let make = |share: &Plan| -> Box<dyn AnyEngine> { Box::new(Engine::new(share, make(share))) };
+    run(engines(plan, shares, setup, &make), setup, servers)
+}
+
+fn run(
+    mut engines: Vec<Box<dyn AnyEngine>>,
+    setup: &Setup,
+    servers: &mut [&mut dyn Machine],
+) -> Outcome {
     let mut clients: Vec<&mut dyn Machine> = Vec::new();
     for engine in &mut engines {
-        clients.push(engine);
+        clients.push(&mut **engine);
     }
     let world = setup.run(&mut clients, servers);
-    Outcome { tallies: engines.into_iter().map(Engine::finish).collect(), world }
+    Outcome { tallies: engines.into_iter().map(AnyEngine::finish).collect(), world }
 }
 
 /// The engines of all shares of a plan.
-pub(crate) fn engines<P: Carrier>(
+pub(crate) fn engines(
     plan: &Plan,
     shares: u32,
     setup: &Setup,
-    make: &impl Fn(&Plan) -> P,
-) -> Vec<Engine<P>> {
+    make: &dyn Fn(&Plan) -> Box<dyn AnyEngine>,
+) -> Vec<Box<dyn AnyEngine>> {
     let mut feeds = setup.feeds.as_ref().map(|feeds| feeds.make(shares).into_iter());
     let engines = (0..shares).map(|i| {
-        let share = plan.shard(i, shares);
-        let mut engine = Engine::new(&share, make(&share));
+        let mut engine = make(&plan.shard(i, shares));
         if setup.kernel.is_some() {
             engine.expect_stamps();
         }

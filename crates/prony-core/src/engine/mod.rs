@@ -13,6 +13,7 @@
 //! from it. This file routes the events of a driver to the modules.
 
 mod agenda;
+mod any;
 mod dispatch;
 mod drain;
 mod exchange;
@@ -34,6 +35,7 @@ use crate::record::{Observer, Recorder, Tally};
 use crate::tokenizer::CountTokens;
 use crate::units::{ConnId, Nanos, Poll, RequestId, Span};
 use agenda::{Agenda, Timer};
+pub use any::{AnyEngine, of_plan};
 use dispatch::{Dispatch, Pacing};
 use drain::Stage;
 use exchange::Exchanges;

@@ -85,20 +85,22 @@ pub trait Subject {
     fn pulse(&mut self, now: Nanos, spun: Span);
 }
 
-/// A machine of a known type with a callback that inspects it.
+/// What has a machine, with a callback that inspects it.
 pub struct Watched<'a, M> {
-    /// The machine.
-    pub machine: &'a mut M,
+    /// What has it.
+    pub owner: &'a mut M,
+    /// Its machine.
+    pub machine: fn(&mut M) -> &mut dyn Machine,
     /// The callback.
     pub pulse: Pulse<'a, M>,
 }
 
-impl<M: Machine> Subject for Watched<'_, M> {
+impl<M> Subject for Watched<'_, M> {
     fn machine(&mut self) -> &mut dyn Machine {
-        self.machine
+        (self.machine)(self.owner)
     }
 
     fn pulse(&mut self, now: Nanos, spun: Span) {
-        (self.pulse)(self.machine, now, spun);
+        (self.pulse)(self.owner, now, spun);
     }
 }

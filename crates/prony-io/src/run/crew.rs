@@ -59,13 +59,14 @@ struct Start {
 
 impl Crew<'_> {
     /// Run one worker per configuration and wait for all. `make(i)` creates the machine of worker i
-    /// in its thread. Worker i calls `show(i, machine, now, spun)` about every 50 ms, with its spin
+    /// in its thread, or what has it (see `machine`). Worker i calls `show(i, machine, now, spun)` about every 50 ms, with its spin
     /// time so far. The calling thread calls `watch(now)` as often, or sleeps if it is `None`. In
     /// the result, `None` stands for a worker that panicked.
-    pub(crate) fn work<M: Machine + Send>(
+    pub(crate) fn work<M: Send>(
         &self,
         configs: Vec<Config>,
         make: &(dyn Fn(usize) -> M + Sync),
+        machine: fn(&mut M) -> &mut dyn Machine,
         show: Show<'_, M>,
         watch: Option<&mut dyn FnMut(Nanos)>,
     ) -> Result<Vec<Option<Done<M>>>, SetupError> {
@@ -78,7 +79,7 @@ impl Crew<'_> {
                 let (gate, go) = mpsc::channel();
                 let (start, working) = (Start { ready: ready.clone(), go }, working.clone());
                 let worker = move || {
-                    let done = self.worker(i, config, start, make, show);
+                    let done = self.worker(i, config, start, (make, machine), show);
                     drop(working);
                     done
                 };
@@ -112,12 +113,12 @@ impl Crew<'_> {
         })
     }
 
-    fn worker<M: Machine>(
+    fn worker<M>(
         &self,
         i: usize,
         config: Config,
         start: Start,
-        make: &(dyn Fn(usize) -> M + Sync),
+        (make, machine): (&(dyn Fn(usize) -> M + Sync), fn(&mut M) -> &mut dyn Machine),
         show: Show<'_, M>,
     ) -> Option<Done<M>> {
         let prepared = self.prepare(i, config);
@@ -125,19 +126,19 @@ impl Crew<'_> {
             Ok(driver) => (Some(driver), Ok(())),
             Err(e) => (None, Err(e)),
         };
-        let mut machine = make(i);
+        let mut owner = make(i);
         start.ready.send(result).ok()?;
         drop(start.ready);
         let clock = start.go.recv().ok()?;
         let driver = driver.as_mut()?;
-        machine.on_epoch(clock.unix_epoch());
+        machine(&mut owner).on_epoch(clock.unix_epoch());
         self.wait_for_epoch(clock);
         let start_late = clock.now().since(Nanos::ZERO);
 
         let (user, system) = cpu::thread_times();
         let sched_delay = pressure::sched_delay();
         let mut pulse = |m: &mut M, now: Nanos, spun: Span| show(i, m, now, spun);
-        let mut watched = Watched { machine: &mut machine, pulse: &mut pulse };
+        let mut watched = Watched { owner: &mut owner, machine, pulse: &mut pulse };
         let stats = driver.run(&mut watched, clock, self.control.stop_flag());
         let (user_end, system_end) = cpu::thread_times();
         let meter = WorkerStats {
@@ -152,8 +153,8 @@ impl Crew<'_> {
             transport: stats.transport,
             timestamps: stats.stamps,
         };
-        machine.on_end();
-        Some(Done { machine, meter, driver: driver.name(), start_late })
+        machine(&mut owner).on_end();
+        Some(Done { machine: owner, meter, driver: driver.name(), start_late })
     }
 
     /// Sleep until just before the epoch, then spin. A stop ends the wait.

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use prony_core::engine::Engine;
+use prony_core::engine::AnyEngine;
 use prony_core::fault::Fault;
-use prony_core::proto::Carrier;
 use prony_core::record::LagSoFar;
 use prony_core::record::series::{Block, Cell, Series};
 use prony_core::units::{Nanos, Span};
@@ -129,12 +128,7 @@ struct CompletedBlocks {
 
 impl Gauge {
     /// Apply new rate changes to the engine. Called by the worker.
-    pub(crate) fn apply_changes<P: Carrier>(
-        &self,
-        control: &Control,
-        engine: &mut Engine<P>,
-        now: Nanos,
-    ) {
+    pub(crate) fn apply_changes(&self, control: &Control, engine: &mut dyn AnyEngine, now: Nanos) {
         let known = self.rate_changes.load(Ordering::Relaxed);
         let new = control.changes_since(known, now);
         self.rate_changes.store(known + new.len(), Ordering::Relaxed);
@@ -145,13 +139,7 @@ impl Gauge {
 
     /// Publish the engine's progress, with details if `detail`. `spun` is the worker's spin time so
     /// far. Called by the worker.
-    pub(crate) fn show<P: Carrier>(
-        &self,
-        engine: &Engine<P>,
-        now: Nanos,
-        detail: bool,
-        spun: Span,
-    ) {
+    pub(crate) fn show(&self, engine: &dyn AnyEngine, now: Nanos, detail: bool, spun: Span) {
         let recorder = engine.recorder();
         let [started, replies, failed, lost] = recorder.progress();
         let set = |a: &AtomicU64, value| a.store(value, Ordering::Relaxed);
@@ -194,7 +182,7 @@ impl Gauge {
 
 impl Gauge {
     /// Publish the blocks that have ended. Called by the worker.
-    pub(crate) fn show_blocks<P: Carrier>(&self, engine: &Engine<P>) {
+    pub(crate) fn show_blocks(&self, engine: &dyn AnyEngine) {
         let Ok(mut lists) = self.lists.try_lock() else { return };
         lists.blocks.publish(engine.recorder().measured());
         if let Some(served) = engine.recorder().served() {

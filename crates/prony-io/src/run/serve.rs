@@ -268,7 +268,7 @@ fn work<M: Machine + Send>(
         let mut slot = machines[i].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         slot.take().expect("each worker takes its machine once")
     };
-    let done = crew.work(configs, &take, &|_, m, now, _| show(m, now), None)?;
+    let done = crew.work(configs, &take, |m| m, &|_, m, now, _| show(m, now), None)?;
     let served = done.into_iter().flatten();
     let served: Vec<_> =
         served.map(|d| Served { machine: d.machine, meter: d.meter, driver: d.driver }).collect();
@@ -298,7 +298,7 @@ pub fn serve_associations<M: Machine>(
     let mut driver = Userspace::new(config, settings).map_err(SetupError::Driver)?;
     driver.listen(listener, 0).map_err(SetupError::Driver)?;
     let mut pulse = |m: &mut M, now: Nanos, _spun: Span| show(m, now);
-    let mut watched = Watched { machine: &mut machine, pulse: &mut pulse };
+    let mut watched = Watched { owner: &mut machine, machine: |m| m, pulse: &mut pulse };
     let mut driver = Driver::Userspace(Box::new(driver));
     driver.run(&mut watched, Clock::starting_now(), control.stop_flag());
     Ok(machine)

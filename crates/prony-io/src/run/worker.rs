@@ -4,16 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use prony_core::engine::Engine;
+use prony_core::engine::{self, AnyEngine};
 use prony_core::feed::Feed;
 use prony_core::layer::TlsContext;
 use prony_core::plan::{Load, Plan, ProxySpec, Think};
-use prony_core::proto;
-use prony_core::proto::echo::Echo;
-use prony_core::proto::h1::H1;
-use prony_core::proto::http::Http;
-use prony_core::proto::ws::{Steps, StepsHttp, Ws, WsHttp};
-use prony_core::proto::{Uploads, UploadsHttp};
 use prony_core::record::Tally;
 use prony_core::summary::{CpuPressure, WorkerStats};
 use prony_core::target::{Carrier, Endpoint};
@@ -96,43 +90,6 @@ pub fn run(
     on_progress: &mut dyn FnMut(&Live),
 ) -> Result<Outcome, SetupError> {
     let plan = &plan.clone().of_process();
-    match plan.exchange {
-        None if plan.websocket.is_some() && plan.http.is_http2() => {
-            run_over(plan, options, control, on_progress, &WsHttp::new)
-        }
-        None if plan.websocket.is_some() => run_over(plan, options, control, on_progress, &Ws::new),
-        None if plan.has_sockets() && plan.http.is_http2() => {
-            run_over(plan, options, control, on_progress, &StepsHttp::new)
-        }
-        None if plan.has_sockets() => run_over(plan, options, control, on_progress, &Steps::new),
-        None if plan.has_body_files() && plan.http.is_http2() => {
-            run_over(plan, options, control, on_progress, &UploadsHttp::new)
-        }
-        None if plan.has_body_files() => {
-            run_over(plan, options, control, on_progress, &Uploads::new)
-        }
-        None if plan.http.is_http2() => run_over(plan, options, control, on_progress, &Http::new),
-        None => run_over(plan, options, control, on_progress, &H1::new),
-        Some(_) => run_over(plan, options, control, on_progress, &Echo::new),
-    }
-}
-
-/// Check whether the load can be started, as [`run`] does first.
-///
-/// # Errors
-/// The same.
-pub fn check(plan: &Plan, options: &Options) -> Result<(), SetupError> {
-    Setup::new(plan, options).map(drop)
-}
-
-/// Run a load over this carrier; `make` creates one for a share of the plan.
-fn run_over<P: proto::Carrier<Conn: Send> + Send>(
-    plan: &Plan,
-    options: &Options,
-    control: &Control,
-    on_progress: &mut dyn FnMut(&Live),
-    make: &(dyn Fn(&Plan) -> P + Sync),
-) -> Result<Outcome, SetupError> {
     let setup = Setup::new(plan, options)?;
     let _keeper = options.timestamps.then(|| timestamps::ready(&setup.endpoints)).transpose()?;
     let shards: Vec<Plan> =
@@ -156,7 +113,7 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
         setup.configs(options),
         &|i| {
             let tls = options.tls.as_ref().map(TlsContext::for_worker);
-            let mut engine = Engine::new(&shards[i], make(&shards[i])).with_tls(tls);
+            let mut engine = engine::of_plan(&shards[i], tls);
             engine.limit_backlog(backlog);
             if let Some(feed) = feeds.get(i).and_then(|feed| feed.lock().ok()?.take()) {
                 engine.replay(feed);
@@ -164,10 +121,12 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
             if options.timestamps {
                 engine.expect_stamps();
             }
-            prepare(&mut engine, options);
+            prepare(&mut *engine, options);
             engine
         },
+        |engine| &mut **engine,
         &|i, engine, now, spun| {
+            let engine = &mut **engine;
             if options.adjustable_rate {
                 gauges[i].apply_changes(control, engine, now);
             }
@@ -190,8 +149,16 @@ fn run_over<P: proto::Carrier<Conn: Send> + Send>(
     Ok(Outcome { cpu_pressure, start_late, ..setup.outcome(done, control)? })
 }
 
+/// Check whether the load can be started, as [`run`] does first.
+///
+/// # Errors
+/// The same.
+pub fn check(plan: &Plan, options: &Options) -> Result<(), SetupError> {
+    Setup::new(plan, options).map(drop)
+}
+
 /// Prepare an engine for these options.
-fn prepare<P: proto::Carrier>(engine: &mut Engine<P>, options: &Options) {
+fn prepare(engine: &mut dyn AnyEngine, options: &Options) {
     if options.keep_requests {
         engine.keep_requests();
     }
@@ -371,9 +338,9 @@ impl Setup {
             .collect()
     }
 
-    fn outcome<P: proto::Carrier>(
+    fn outcome(
         mut self,
-        done: Vec<Option<Done<Engine<P>>>>,
+        done: Vec<Option<Done<Box<dyn AnyEngine + Send>>>>,
         control: &Control,
     ) -> Result<Outcome, SetupError> {
         let lost = done.iter().filter(|d| d.is_none()).count();

@@ -46,7 +46,7 @@ fn remote(endpoints: Vec<Vec<Remote>>) -> Config {
 fn drive<M: Machine>(on: DriverChoice, config: Config, machine: &mut M) -> DriverStats {
     let mut driver = Driver::new(on, config).expect("the driver can be set up");
     let mut pulse = |_: &mut M, _, _| {};
-    let mut watched = Watched { machine, pulse: &mut pulse };
+    let mut watched = Watched { owner: machine, machine: |m| m, pulse: &mut pulse };
     driver.run(&mut watched, Clock::starting_now(), Control::new().stop_flag())
 }
 
@@ -288,7 +288,8 @@ pub(crate) fn stop_requests_reach_an_idle_machine(on: DriverChoice) {
         thread::scope(|s| {
             s.spawn(|| {
                 let mut d = Driver::new(on, config(&[])).unwrap();
-                let mut watched = Watched { machine: &mut t, pulse: &mut |_, _, _| {} };
+                let mut watched =
+                    Watched { owner: &mut t, machine: |t| t, pulse: &mut |_, _, _| {} };
                 d.run(&mut watched, clock, control.stop_flag());
             });
             thread::sleep(Duration::from_millis(120));
@@ -316,7 +317,8 @@ pub(crate) fn pulses_come_twenty_times_a_second(on: DriverChoice) {
             let mut t = Ticker::new(every, Span::from_millis(1000));
             let mut d = Driver::new(on, config(&[])).unwrap();
             let mut at = Vec::new();
-            let mut watched = Watched { machine: &mut t, pulse: &mut |_, now, _| at.push(now) };
+            let mut watched =
+                Watched { owner: &mut t, machine: |t| t, pulse: &mut |_, now, _| at.push(now) };
             d.run(&mut watched, Clock::starting_now(), Control::new().stop_flag());
             // The last pulse comes at the end of the run.
             at.pop();
@@ -468,7 +470,8 @@ pub(crate) fn no_descriptors_left(on: DriverChoice) {
                 control.stop_now();
             }
         };
-        let mut watched = Watched { machine: &mut client, pulse: &mut stop_when_done };
+        let mut watched =
+            Watched { owner: &mut client, machine: |client| client, pulse: &mut stop_when_done };
         d.run(&mut watched, start, control.stop_flag());
         assert!((10..=20).contains(&client.connected), "{}", client.connected);
         assert_eq!(client.faults.len() as u64, 60 - client.connected);
