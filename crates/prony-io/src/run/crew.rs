@@ -58,10 +58,11 @@ struct Start {
 }
 
 impl Crew<'_> {
-    /// Run one worker per configuration and wait for all. `make(i)` creates the machine of worker i
-    /// in its thread, or what has it (see `machine`). Worker i calls `show(i, machine, now, spun)` about every 50 ms, with its spin
-    /// time so far. The calling thread calls `watch(now)` as often, or sleeps if it is `None`. In
-    /// the result, `None` stands for a worker that panicked.
+    /// Run one worker per configuration and wait for all. `make(i)` creates what has the machine of
+    /// worker i, in its thread; `machine` finds the machine in it. Worker i calls `show(i, it, now,
+    /// spun)` about every 50 ms, with its spin time so far. The calling thread calls `watch(now)`
+    /// as often, or sleeps if it is `None`. In the result, `None` stands for a worker that
+    /// panicked.
     pub(crate) fn work<M: Send>(
         &self,
         configs: Vec<Config>,
