@@ -148,6 +148,6 @@ impl<P: Carrier> AnyEngine for Engine<P> {
     }
 
     fn finish(self: Box<Self>) -> (Option<Tally>, Tally) {
-        Engine::finish(*self)
+        Self::finish(*self)
     }
 }
