@@ -48,6 +48,9 @@ pub(crate) struct Done<M> {
     pub(crate) start_late: Span,
 }
 
+/// Creates what has the machine of a worker, and finds the machine in it.
+type Make<'a, M> = (&'a (dyn Fn(usize) -> M + Sync), fn(&mut M) -> &mut dyn Machine);
+
 /// Publishes the progress of a worker's machine.
 type Show<'a, M> = &'a (dyn Fn(usize, &mut M, Nanos, Span) + Sync);
 
@@ -119,7 +122,7 @@ impl Crew<'_> {
         i: usize,
         config: Config,
         start: Start,
-        (make, machine): (&(dyn Fn(usize) -> M + Sync), fn(&mut M) -> &mut dyn Machine),
+        (make, machine): Make<'_, M>,
         show: Show<'_, M>,
     ) -> Option<Done<M>> {
         let prepared = self.prepare(i, config);
