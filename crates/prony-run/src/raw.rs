@@ -1,63 +1,24 @@
-//! Raw results: a file with a line (or row) for each request that has ended.
-//!
-//! Each worker passes its requests to a thread that writes the file, over a queue of limited
-//! length. On the network a worker never waits: what finds the queue full is left out, and counted.
-//! A simulation waits, so that its file is always whole.
-
-#[cfg(feature = "parquet")]
-mod columns;
-mod line;
+//! Raw results: the file that `--raw` names, which is written while the load runs.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use prony_core::engine::{EndedRequest, Tap, Taps};
+use prony_core::engine::Taps;
 use prony_core::plan::Plan;
-use prony_core::units::Nanos;
+use prony_raw::{BeginError, Counts, Format, Target, Writer};
 
 use crate::error::Error;
 use crate::output::{Place, place};
-use line::{Format, Line, Lines};
-
-/// How many requests wait for the writer, for each worker: 10 MB.
-const QUEUE: usize = 1 << 17;
-/// How long the writer sleeps when there is nothing to write. At a million requests per second, the
-/// queue is full after 130 ms.
-const PAUSE: Duration = Duration::from_millis(2);
-/// How much is written at once, in bytes.
-const PIECE: usize = 1 << 18;
 
 /// The endings of the names of files that this build writes.
 const ENDINGS: &str =
     if cfg!(feature = "parquet") { ".csv, .jsonl or .parquet" } else { ".csv or .jsonl" };
 
-/// A file of raw results that is being written.
+/// A file of raw results that is being written. Without an end, there is no file.
 #[derive(Debug)]
 pub struct RawFile {
     path: PathBuf,
-    shared: Arc<Shared>,
-    /// `None` after the end.
-    writer: Option<JoinHandle<io::Result<u64>>>,
-}
-
-/// What workers and writer share.
-#[derive(Debug, Default)]
-struct Shared {
-    /// Of the workers, in the order of their creation.
-    queues: Mutex<Vec<Receiver<Line>>>,
-    /// The number of workers so far.
-    workers: AtomicU32,
-    /// Requests that found the queue full.
-    left_out: AtomicU64,
-    /// The load has ended, and with it all workers.
-    is_over: AtomicBool,
-    /// Nobody wants the file.
-    is_abandoned: AtomicBool,
+    writer: Writer,
 }
 
 impl RawFile {
@@ -74,7 +35,7 @@ impl RawFile {
         };
         let format = Format::of(path)
             .ok_or_else(|| refused(format!("unknown file name extension; use {ENDINGS}")))?;
-        if format == Format::Parquet && !cfg!(feature = "parquet") {
+        if !format.is_available() {
             let why = "this build has no Parquet; use .csv or .jsonl, or build prony with \
                        --features parquet";
             return Err(refused(why.into()));
@@ -82,189 +43,43 @@ impl RawFile {
         let place = place(path).map_err(|why| {
             refused(format!("cannot be written: {why}; choose an existing, writable directory"))
         })?;
-        let sheet = Sheet::new(format, place, plan).map_err(|why| refused(why.to_string()))?;
-        let shared = Arc::new(Shared::default());
-        let writer = {
-            let shared = Arc::clone(&shared);
-            thread::Builder::new()
-                .name("raw results".into())
-                .spawn(move || write(sheet, &shared))
-                .map_err(|why| Error::Machine(format!("cannot start a thread: {why}")))?
-        };
-        let taps = {
-            let shared = Arc::clone(&shared);
-            Taps::new(move || RawTap::new(&shared, waits))
-        };
-        Ok((Self { path: path.to_owned(), shared, writer: Some(writer) }, taps))
+        let begun = Writer::begin(format, Box::new(Sheet(place)), plan, waits);
+        let (writer, taps) = begun.map_err(|why| match why {
+            BeginError::File(why) => refused(why.to_string()),
+            BeginError::Thread(why) => Error::Machine(format!("cannot start a thread: {why}")),
+        })?;
+        Ok((Self { path: path.to_owned(), writer }, taps))
     }
 
     /// Ends the file after the load. Returns a note for the report if requests are missing.
     ///
     /// # Errors
     /// The file could not be written.
-    pub fn end(mut self) -> Result<Option<String>, Error> {
-        self.shared.is_over.store(true, Ordering::Release);
-        let failed = |why| Error::Report { what: format!("--raw {}", self.path.display()), why };
-        let written = match self.writer.take().map(JoinHandle::join) {
-            Some(Ok(written)) => written.map_err(failed)?,
-            _ => return Err(failed(io::Error::other("its thread panicked"))),
-        };
-        let left_out = self.shared.left_out.load(Ordering::Relaxed);
-        Ok((left_out > 0).then(|| {
-            format!(
-                "The raw results have {written} requests; {left_out} are missing, because they \
-                 could not be written in time."
-            )
-        }))
+    pub fn end(self) -> Result<Option<String>, Error> {
+        let what = format!("--raw {}", self.path.display());
+        self.writer.end().map(note).map_err(|why| Error::Report { what, why })
     }
 }
 
-/// Without an end, there is no file.
-impl Drop for RawFile {
-    fn drop(&mut self) {
-        self.shared.is_abandoned.store(true, Ordering::Relaxed);
-        self.shared.is_over.store(true, Ordering::Release);
-    }
+/// A note for the report if requests are missing.
+fn note(Counts { written, left_out }: Counts) -> Option<String> {
+    (left_out > 0).then(|| {
+        format!(
+            "The raw results have {written} requests; {left_out} are missing, because they \
+             could not be written in time."
+        )
+    })
 }
 
-/// The observer of a worker.
-struct RawTap {
-    worker: u32,
-    queue: SyncSender<Line>,
-    waits: bool,
-    shared: Arc<Shared>,
-    /// The number of each connection, with the generation of its slot.
-    connections: Vec<(u32, u32)>,
-    /// The number of connections so far.
-    count: u32,
-}
+struct Sheet(Place);
 
-impl RawTap {
-    fn new(shared: &Arc<Shared>, waits: bool) -> Self {
-        let (queue, receiver) = sync_channel(QUEUE);
-        shared.queues.lock().unwrap_or_else(PoisonError::into_inner).push(receiver);
-        let worker = shared.workers.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::clone(shared);
-        Self { worker, queue, waits, shared, connections: Vec::new(), count: 0 }
+impl Target for Sheet {
+    fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.add(bytes)
     }
 
-    /// The number of a connection: 0 for the first that has carried a complete reply.
-    fn number(&mut self, slot: u32, generation: u32) -> u32 {
-        let slot = slot as usize;
-        if slot >= self.connections.len() {
-            self.connections.resize(slot + 1, (0, line::NONE));
-        }
-        let known = &mut self.connections[slot];
-        if *known == (0, line::NONE) || known.0 != generation {
-            *known = (generation, self.count);
-            self.count += 1;
-        }
-        known.1
-    }
-}
-
-impl Tap for RawTap {
-    fn wants_ends(&self) -> bool {
-        true
-    }
-
-    fn request_ended(&mut self, request: &EndedRequest) {
-        let connection = request.conn.map(|id| self.number(id.slot, id.generation));
-        let line = Line {
-            worker: self.worker,
-            connection: connection.unwrap_or(line::NONE),
-            call: request.call,
-            intended: request.stamps.intended,
-            sent: if request.was_sent { request.stamps.sent } else { Nanos::MAX },
-            first: if request.has_begun { request.stamps.first } else { Nanos::MAX },
-            done: request.stamps.done,
-            status: request.reply.map_or(0, |reply| reply.status),
-            fault: request.fault,
-            head: request.reply.map_or(0, |reply| reply.head_bytes),
-            body: request.reply.map_or(0, |reply| reply.body_bytes),
-        };
-        // A writer that has ended has failed, and says why.
-        if self.waits {
-            let _ = self.queue.send(line);
-        } else if let Err(TrySendError::Full(_)) = self.queue.try_send(line) {
-            self.shared.left_out.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// What is written, and where.
-#[derive(Debug)]
-enum Sheet {
-    Text(Place, Lines),
-    #[cfg(feature = "parquet")]
-    Columns(Box<columns::Columns>),
-}
-
-impl Sheet {
-    fn new(format: Format, place: Place, plan: &Plan) -> io::Result<Self> {
-        #[cfg(feature = "parquet")]
-        if format == Format::Parquet {
-            return columns::Columns::new(place, plan).map(Box::new).map(Self::Columns);
-        }
-        Ok(Self::Text(place, Lines::new(format, plan)))
-    }
-
-    fn add(&mut self, line: &Line) -> io::Result<()> {
-        match self {
-            Self::Text(place, lines) => {
-                lines.add(line);
-                if lines.text().len() >= PIECE {
-                    place.add(lines.text())?;
-                    lines.clear();
-                }
-                Ok(())
-            }
-            #[cfg(feature = "parquet")]
-            Self::Columns(columns) => columns.add(line),
-        }
-    }
-
-    fn complete(self) -> io::Result<()> {
-        match self {
-            Self::Text(mut place, lines) => {
-                place.add(lines.text())?;
-                place.complete()
-            }
-            #[cfg(feature = "parquet")]
-            Self::Columns(columns) => columns.complete(),
-        }
-    }
-}
-
-/// The thread that writes. Returns the number of requests in the file.
-fn write(mut sheet: Sheet, shared: &Shared) -> io::Result<u64> {
-    let mut written = 0;
-    loop {
-        // Before the look into the queues, so that nothing is in them if it was true.
-        let is_over = shared.is_over.load(Ordering::Acquire);
-        let before = written;
-        {
-            let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
-            for queue in queues.iter() {
-                // Turn by turn, so that no queue waits for long.
-                for _ in 0..QUEUE / 8 {
-                    match queue.try_recv() {
-                        Ok(line) => sheet.add(&line)?,
-                        Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-                    }
-                    written += 1;
-                }
-            }
-        }
-        if written == before {
-            if is_over && shared.is_abandoned.load(Ordering::Relaxed) {
-                return Ok(0);
-            }
-            if is_over {
-                return sheet.complete().map(|()| written);
-            }
-            thread::sleep(PAUSE);
-        }
+    fn complete(self: Box<Self>) -> io::Result<()> {
+        self.0.complete()
     }
 }
 

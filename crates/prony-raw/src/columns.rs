@@ -13,8 +13,8 @@ use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::units::Nanos;
 
-use super::line::{Line, NONE, Names};
-use crate::output::Place;
+use crate::Target;
+use crate::line::{Line, NONE, Names};
 
 /// How many rows are kept until they are written as a group: 12 MB.
 const ROWS: usize = 1 << 17;
@@ -45,8 +45,8 @@ pub(super) struct Columns {
     start: Nanos,
 }
 
-/// The place of the file.
-struct Sink(Place);
+/// The file.
+struct Sink(Box<dyn Target>);
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -70,7 +70,7 @@ fn failed(error: ParquetError) -> io::Error {
 }
 
 impl Columns {
-    pub(super) fn new(place: Place, plan: &Plan) -> io::Result<Self> {
+    pub(super) fn new(target: Box<dyn Target>, plan: &Plan) -> io::Result<Self> {
         let schema = parse_message_type(SCHEMA).map_err(failed)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
@@ -79,7 +79,8 @@ impl Columns {
             .set_offset_index_disabled(true)
             .set_created_by(format!("prony {}", env!("CARGO_PKG_VERSION")))
             .build();
-        let writer = SerializedFileWriter::new(Sink(place), Arc::new(schema), Arc::new(properties));
+        let writer =
+            SerializedFileWriter::new(Sink(target), Arc::new(schema), Arc::new(properties));
         let Names { calls, faults } = Names::of(plan);
         let bytes = |names: Vec<String>| -> Vec<ByteArray> {
             names.iter().map(|name| name.as_str().into()).collect()
@@ -103,8 +104,8 @@ impl Columns {
         if !self.rows.is_empty() {
             self.write_rows()?;
         }
-        let Sink(place) = self.writer.into_inner().map_err(failed)?;
-        place.complete()
+        let Sink(target) = self.writer.into_inner().map_err(failed)?;
+        target.complete()
     }
 
     /// Writes a group of rows.

@@ -7,7 +7,7 @@ use prony_core::plan::{CallSpec, Plan};
 use prony_core::units::Nanos;
 
 /// No number.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// The columns of CSV, and the keys of JSON.
 const COLUMNS: [&str; 12] = [
@@ -27,35 +27,38 @@ const COLUMNS: [&str; 12] = [
 
 /// The formats of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
+pub enum Format {
+    /// A line of text with commas, below a line of names (RFC 4180).
     Csv,
+    /// A JSON object in each line.
     JsonLines,
+    /// A file of columns; with the feature `parquet`.
     Parquet,
 }
 
 /// A request that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
-    pub(super) worker: u32,
+pub(crate) struct Line {
+    pub(crate) worker: u32,
     /// The number of the connection at this worker, or `NONE`.
-    pub(super) connection: u32,
-    pub(super) call: u32,
-    pub(super) intended: Nanos,
+    pub(crate) connection: u32,
+    pub(crate) call: u32,
+    pub(crate) intended: Nanos,
     /// `Nanos::MAX`: it was not sent.
-    pub(super) sent: Nanos,
+    pub(crate) sent: Nanos,
     /// `Nanos::MAX`: no byte arrived.
-    pub(super) first: Nanos,
-    pub(super) done: Nanos,
+    pub(crate) first: Nanos,
+    pub(crate) done: Nanos,
     /// 0: no complete reply.
-    pub(super) status: u16,
-    pub(super) fault: Option<Fault>,
-    pub(super) head: u64,
-    pub(super) body: u64,
+    pub(crate) status: u16,
+    pub(crate) fault: Option<Fault>,
+    pub(crate) head: u64,
+    pub(crate) body: u64,
 }
 
 /// Lines that are not yet in the file.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     format: Format,
     /// The name of each call, and of each fault, as they are written.
     calls: Vec<String>,
@@ -66,13 +69,19 @@ pub(super) struct Lines {
 }
 
 impl Format {
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    /// The format that the ending of a file's name says: `.csv`, `.jsonl` or `.parquet`.
+    pub fn of(path: &Path) -> Option<Self> {
         match path.extension().and_then(|e| e.to_str()) {
             Some("csv") => Some(Self::Csv),
             Some("jsonl") => Some(Self::JsonLines),
             Some("parquet") => Some(Self::Parquet),
             _ => None,
         }
+    }
+
+    /// Whether this build writes it.
+    pub fn is_available(self) -> bool {
+        cfg!(feature = "parquet") || self != Self::Parquet
     }
 
     /// A text as it is written.
@@ -88,13 +97,13 @@ impl Format {
 }
 
 /// The name of each call, and of each fault.
-pub(super) struct Names {
-    pub(super) calls: Vec<String>,
-    pub(super) faults: Vec<String>,
+pub(crate) struct Names {
+    pub(crate) calls: Vec<String>,
+    pub(crate) faults: Vec<String>,
 }
 
 impl Names {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(crate) fn of(plan: &Plan) -> Self {
         let name = |call: &CallSpec| {
             let name = call.name.and_then(|name| plan.names.get(name as usize)).cloned();
             // A query may contain a secret.
@@ -113,7 +122,7 @@ impl Names {
 }
 
 impl Lines {
-    pub(super) fn new(format: Format, plan: &Plan) -> Self {
+    pub(crate) fn new(format: Format, plan: &Plan) -> Self {
         let Names { calls, faults } = Names::of(plan);
         let quoted =
             |names: Vec<String>| names.iter().map(|name| format.quoted(name)).collect::<Vec<_>>();
@@ -132,16 +141,16 @@ impl Lines {
     }
 
     /// The lines that are not yet in the file.
-    pub(super) fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
     /// They are in the file.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.text.clear();
     }
 
-    pub(super) fn add(&mut self, line: &Line) {
+    pub(crate) fn add(&mut self, line: &Line) {
         let time = |at: Nanos| (at < Nanos::MAX).then_some(at.0);
         let status = Some(u64::from(line.status)).filter(|&status| status > 0);
         let connection = Some(line.connection).filter(|&n| n < NONE);

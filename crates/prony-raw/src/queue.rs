@@ -1,0 +1,263 @@
+//! The queues between workers and the thread that writes, and that thread.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use prony_core::engine::{EndedRequest, Tap, Taps};
+use prony_core::plan::Plan;
+use prony_core::units::Nanos;
+
+use crate::Target;
+#[cfg(feature = "parquet")]
+use crate::columns::Columns;
+use crate::line::{Format, Line, Lines, NONE};
+
+/// How many requests wait for the writer, for each worker: 10 MB.
+const QUEUE: usize = 1 << 17;
+/// How long the writer sleeps when there is nothing to write. At a million requests per second, the
+/// queue is full after 130 ms.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How much is written at once, in bytes.
+const PIECE: usize = 1 << 18;
+
+/// A file of raw results that is being written.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    /// `None` after the end.
+    thread: Option<JoinHandle<io::Result<u64>>>,
+}
+
+/// Why no file was begun.
+#[derive(Debug)]
+pub enum BeginError {
+    /// The file cannot be written.
+    File(io::Error),
+    /// No thread can be started.
+    Thread(io::Error),
+}
+
+/// The requests of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Those in the file.
+    pub written: u64,
+    /// Those that found the queue full.
+    pub left_out: u64,
+}
+
+/// What workers and writer share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Of the workers, in the order of their creation.
+    queues: Mutex<Vec<Receiver<Line>>>,
+    /// The number of workers so far.
+    workers: AtomicU32,
+    /// Requests that found the queue full.
+    left_out: AtomicU64,
+    /// The load has ended, and with it all workers.
+    is_over: AtomicBool,
+    /// Nobody wants the file.
+    is_abandoned: AtomicBool,
+}
+
+impl Writer {
+    /// Begins the raw results of a run of this plan. The workers of the run have these taps.
+    /// `waits`: workers wait for the writer, instead of leaving requests out.
+    ///
+    /// # Errors
+    /// The file cannot be written, or no thread can be started.
+    ///
+    /// # Panics
+    /// The format is not [available](Format::is_available).
+    pub fn begin(
+        format: Format,
+        target: Box<dyn Target>,
+        plan: &Plan,
+        waits: bool,
+    ) -> Result<(Self, Taps), BeginError> {
+        assert!(format.is_available(), "{format:?}");
+        let sheet = Sheet::new(format, target, plan).map_err(BeginError::File)?;
+        let shared = Arc::new(Shared::default());
+        let thread = {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new()
+                .name("raw results".into())
+                .spawn(move || write(sheet, &shared))
+                .map_err(BeginError::Thread)?
+        };
+        let taps = {
+            let shared = Arc::clone(&shared);
+            Taps::new(move || RawTap::new(&shared, waits))
+        };
+        Ok((Self { shared, thread: Some(thread) }, taps))
+    }
+
+    /// Completes the file after the load.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn end(mut self) -> io::Result<Counts> {
+        self.shared.is_over.store(true, Ordering::Release);
+        let written = match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(written)) => written?,
+            _ => return Err(io::Error::other("its thread panicked")),
+        };
+        Ok(Counts { written, left_out: self.shared.left_out.load(Ordering::Relaxed) })
+    }
+}
+
+/// Without an end, there is no file.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.is_abandoned.store(true, Ordering::Relaxed);
+        self.shared.is_over.store(true, Ordering::Release);
+    }
+}
+
+/// The observer of a worker.
+struct RawTap {
+    worker: u32,
+    queue: SyncSender<Line>,
+    waits: bool,
+    shared: Arc<Shared>,
+    /// The number of each connection, with the generation of its slot.
+    connections: Vec<(u32, u32)>,
+    /// The number of connections so far.
+    count: u32,
+}
+
+impl RawTap {
+    fn new(shared: &Arc<Shared>, waits: bool) -> Self {
+        let (queue, receiver) = sync_channel(QUEUE);
+        shared.queues.lock().unwrap_or_else(PoisonError::into_inner).push(receiver);
+        let worker = shared.workers.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::clone(shared);
+        Self { worker, queue, waits, shared, connections: Vec::new(), count: 0 }
+    }
+
+    /// The number of a connection: 0 for the first that has carried a complete reply.
+    fn number(&mut self, slot: u32, generation: u32) -> u32 {
+        let slot = slot as usize;
+        if slot >= self.connections.len() {
+            self.connections.resize(slot + 1, (0, NONE));
+        }
+        let known = &mut self.connections[slot];
+        if *known == (0, NONE) || known.0 != generation {
+            *known = (generation, self.count);
+            self.count += 1;
+        }
+        known.1
+    }
+}
+
+impl Tap for RawTap {
+    fn wants_ends(&self) -> bool {
+        true
+    }
+
+    fn request_ended(&mut self, request: &EndedRequest) {
+        let connection = request.conn.map(|id| self.number(id.slot, id.generation));
+        let line = Line {
+            worker: self.worker,
+            connection: connection.unwrap_or(NONE),
+            call: request.call,
+            intended: request.stamps.intended,
+            sent: if request.was_sent { request.stamps.sent } else { Nanos::MAX },
+            first: if request.has_begun { request.stamps.first } else { Nanos::MAX },
+            done: request.stamps.done,
+            status: request.reply.map_or(0, |reply| reply.status),
+            fault: request.fault,
+            head: request.reply.map_or(0, |reply| reply.head_bytes),
+            body: request.reply.map_or(0, |reply| reply.body_bytes),
+        };
+        // A writer that has ended has failed, and says why.
+        if self.waits {
+            let _ = self.queue.send(line);
+        } else if let Err(TrySendError::Full(_)) = self.queue.try_send(line) {
+            self.shared.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What is written, and where.
+enum Sheet {
+    Text(Box<dyn Target>, Lines),
+    #[cfg(feature = "parquet")]
+    Columns(Box<Columns>),
+}
+
+impl Sheet {
+    fn new(format: Format, target: Box<dyn Target>, plan: &Plan) -> io::Result<Self> {
+        #[cfg(feature = "parquet")]
+        if format == Format::Parquet {
+            return Columns::new(target, plan).map(Box::new).map(Self::Columns);
+        }
+        Ok(Self::Text(target, Lines::new(format, plan)))
+    }
+
+    fn add(&mut self, line: &Line) -> io::Result<()> {
+        match self {
+            Self::Text(target, lines) => {
+                lines.add(line);
+                if lines.text().len() >= PIECE {
+                    target.add(lines.text())?;
+                    lines.clear();
+                }
+                Ok(())
+            }
+            #[cfg(feature = "parquet")]
+            Self::Columns(columns) => columns.add(line),
+        }
+    }
+
+    fn complete(self) -> io::Result<()> {
+        match self {
+            Self::Text(mut target, lines) => {
+                target.add(lines.text())?;
+                target.complete()
+            }
+            #[cfg(feature = "parquet")]
+            Self::Columns(columns) => columns.complete(),
+        }
+    }
+}
+
+/// The thread that writes. Returns the number of requests in the file.
+fn write(mut sheet: Sheet, shared: &Shared) -> io::Result<u64> {
+    let mut written = 0;
+    loop {
+        // Before the look into the queues, so that nothing is in them if it was true.
+        let is_over = shared.is_over.load(Ordering::Acquire);
+        let before = written;
+        {
+            let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            for queue in queues.iter() {
+                // Turn by turn, so that no queue waits for long.
+                for _ in 0..QUEUE / 8 {
+                    match queue.try_recv() {
+                        Ok(line) => sheet.add(&line)?,
+                        Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+                    }
+                    written += 1;
+                }
+            }
+        }
+        if written == before {
+            if is_over && shared.is_abandoned.load(Ordering::Relaxed) {
+                return Ok(0);
+            }
+            if is_over {
+                return sheet.complete().map(|()| written);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
