@@ -7,6 +7,7 @@
 mod beside;
 pub mod link;
 pub mod oracle;
+mod queue;
 pub mod rng;
 mod run;
 pub mod server;

@@ -6,14 +6,14 @@ mod hostile;
 mod script;
 mod station;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use prony_core::fault::Fault;
 use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos};
 
 use crate::oracle::wire::{Mark, Parser};
+use crate::queue::Queue;
 
 pub use frames::{Event, FrameServer, Received, Seen, Turn};
 pub use hostile::Hostile;
@@ -74,8 +74,7 @@ pub struct Connections {
     peers: Vec<Peer>,
     free: Vec<u32>,
     actions: VecDeque<Action>,
-    timers: BinaryHeap<Reverse<(Nanos, u64, ConnId, ServerAction)>>,
-    seq: u64,
+    timers: Queue<(ConnId, ServerAction)>,
     /// Connections accepted.
     pub accepted: u64,
     /// Complete requests received.
@@ -173,8 +172,8 @@ impl<M: ServerModel> Machine for Server<M> {
 
     fn on_tick(&mut self, now: Nanos) {
         self.conns.now = now;
-        while self.conns.timers.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
-            let Some(Reverse((_, _, id, act))) = self.conns.timers.pop() else { break };
+        while self.conns.timers.next_at().is_some_and(|at| at <= now) {
+            let Some((_, (id, act))) = self.conns.timers.pop() else { break };
             self.perform(id, act);
         }
     }
@@ -203,7 +202,7 @@ impl<M: ServerModel> Machine for Server<M> {
     }
 
     fn deadline(&self) -> Option<Nanos> {
-        self.conns.timers.peek().map(|Reverse((at, ..))| *at)
+        self.conns.timers.next_at()
     }
 }
 
@@ -215,8 +214,7 @@ impl Connections {
 
     /// Act on a connection at time `when`, if it is still open then.
     pub fn at(&mut self, when: Nanos, id: ConnId, act: ServerAction) {
-        self.seq += 1;
-        self.timers.push(Reverse((when, self.seq, id, act)));
+        self.timers.push(when, (id, act));
     }
 
     /// Send bytes.

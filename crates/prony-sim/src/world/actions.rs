@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use prony_core::machine::{Action, CloseHow, KernelStamp, Passed};
 use prony_core::units::{ConnId, Span};
 
-use super::{CLIENT, Conn, End, EndState, EventKind, LIVELOCK, World};
+use super::{CLIENT, Conn, End, EndState, Event, LIVELOCK, World};
 use crate::link::{ConnectResult, Pipe, Segment};
 
 /// How many bytes at least a machine gives at once before it asks for another turn.
@@ -36,7 +36,7 @@ impl World<'_, '_> {
                 }
                 Action::Yield => {
                     let late = self.lateness_of(m);
-                    self.push(self.now + late, EventKind::Turn(m));
+                    self.push(self.now + late, Event::Turn(m));
                 }
                 Action::Finished => self.finish(m),
             }
@@ -84,14 +84,12 @@ impl World<'_, '_> {
         let link = &self.setup.link;
         let there = link.after_stalls(self.now + link.delay(&mut self.rng));
         match link.connect_result(&mut self.rng) {
-            ConnectResult::Opens => self.push(there, EventKind::Syn(c)),
+            ConnectResult::Opens => self.push(there, Event::Syn(c)),
             ConnectResult::NoReply => {}
-            ConnectResult::FailsImmediately(fault) => {
-                self.push(self.now, EventKind::Failed(c, fault))
-            }
+            ConnectResult::FailsImmediately(fault) => self.push(self.now, Event::Failed(c, fault)),
             ConnectResult::FailsAfterRoundTrip(fault) => {
                 let back = link.after_stalls(there + link.delay(&mut self.rng));
-                self.push(back, EventKind::Failed(c, fault));
+                self.push(back, Event::Failed(c, fault));
             }
         }
     }
@@ -135,7 +133,7 @@ impl World<'_, '_> {
         let full = self.setup.link.window.is_some_and(|w| pipe.unacked >= w);
         if (short && !full) || more {
             let soon = self.now + Span(self.rng.between(1, 20_000));
-            self.push(soon, EventKind::Writable(c, end));
+            self.push(soon, Event::Writable(c, end));
         }
         self.send_bytes(c, end, taken);
     }
@@ -193,7 +191,7 @@ impl World<'_, '_> {
         }
         let at = pipe.arrival(&self.setup.link, &mut self.rng, self.now + out, bytes);
         pipe.segments.push_back(segment);
-        self.push(at + late, EventKind::Arrives(c, end));
+        self.push(at + late, Event::Arrives(c, end));
     }
 
     /// Send the end of the stream from `end`, or a reset.

@@ -4,23 +4,23 @@ use prony_core::fault::Fault;
 use prony_core::machine::{KernelStamp, Machine, StopRequest};
 use prony_core::units::Nanos;
 
-use super::{CLIENT, End, EndState, EventKind, SERVER, World};
+use super::{CLIENT, End, EndState, Event, SERVER, World};
 use crate::link::Segment;
 
 impl World<'_, '_> {
-    pub(super) fn handle(&mut self, kind: EventKind) {
+    pub(super) fn handle(&mut self, kind: Event) {
         match kind {
-            EventKind::Syn(c) => self.syn(c),
-            EventKind::Opened(c) => self.opened(c),
-            EventKind::Failed(c, fault) => self.failed(c, fault),
-            EventKind::Arrives(c, from) => self.arrives(c, from),
-            EventKind::Ack(c, end, n) => {
+            Event::Syn(c) => self.syn(c),
+            Event::Opened(c) => self.opened(c),
+            Event::Failed(c, fault) => self.failed(c, fault),
+            Event::Arrives(c, from) => self.arrives(c, from),
+            Event::Ack(c, end, n) => {
                 self.conns[c].pipes[end].unacked -= n;
                 self.writable(c, end);
             }
-            EventKind::Writable(c, end) => self.writable(c, end),
-            EventKind::Turn(m) => self.call(m, |machine, now| machine.on_turn(now)),
-            EventKind::Stop(how) => self.stop(how),
+            Event::Writable(c, end) => self.writable(c, end),
+            Event::Turn(m) => self.call(m, |machine, now| machine.on_turn(now)),
+            Event::Stop(how) => self.stop(how),
         }
         if let Some(c) = kind.conn() {
             self.conns[c].pending -= 1;
@@ -51,11 +51,11 @@ impl World<'_, '_> {
         let server = self.conns[c].ends[SERVER].machine;
         let back = self.setup.link.after_stalls(self.now + self.setup.link.delay(&mut self.rng));
         if self.states[server].finished.is_some() {
-            self.push(back, EventKind::Failed(c, Fault::ConnectRefused));
+            self.push(back, Event::Failed(c, Fault::ConnectRefused));
             return;
         }
         self.conns[c].pipes[SERVER].not_before(back);
-        self.push(back, EventKind::Opened(c));
+        self.push(back, Event::Opened(c));
         self.states[server].turns += 1;
         let endpoint = self.conns[c].endpoint;
         if let Some(id) = self.machines[server].on_accepted(endpoint, self.now) {
@@ -126,13 +126,13 @@ impl World<'_, '_> {
             self.conns[c].pipes[from].cut();
             // Let a sender that waits for a writable socket send the rest, which is lost like the
             // bytes in flight.
-            self.push(self.now, EventKind::Writable(c, from));
+            self.push(self.now, Event::Writable(c, from));
             self.notify_end(c, to);
             return;
         }
         if self.setup.link.window.is_some() {
             let at = self.now + self.setup.link.latency;
-            self.push(at, EventKind::Ack(c, from, data.len()));
+            self.push(at, Event::Ack(c, from, data.len()));
         }
         self.digest_bytes(&data);
         let End { machine, id, .. } = self.conns[c].ends[to];

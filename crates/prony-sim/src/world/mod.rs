@@ -9,8 +9,7 @@ mod actions;
 mod events;
 mod pauses;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use prony_core::engine::Taps;
 use prony_core::fault::Fault;
@@ -22,6 +21,7 @@ use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::link::{Link, Pipe};
 use crate::oracle::Oracle;
+use crate::queue::Queue;
 use crate::rng::Rng;
 pub use pauses::Pauses;
 
@@ -122,8 +122,7 @@ struct World<'a, 'm> {
     setup: &'a Setup,
     rng: Rng,
     now: Nanos,
-    heap: BinaryHeap<Reverse<Event>>,
-    seq: u64,
+    events: Queue<Event>,
     /// Clients first, then servers.
     machines: &'a mut [&'m mut dyn Machine],
     states: Vec<MachineState>,
@@ -187,15 +186,8 @@ enum EndState {
     Closed,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Event {
-    at: Nanos,
-    seq: u64,
-    kind: EventKind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum EventKind {
+#[derive(Clone, Copy, Debug)]
+enum Event {
     /// The connect reaches the server.
     Syn(usize),
     /// The client's connection is open.
@@ -267,8 +259,7 @@ impl<'a, 'm> World<'a, 'm> {
             setup,
             rng: Rng::new(setup.seed, 0x11),
             now: Nanos::ZERO,
-            heap: BinaryHeap::new(),
-            seq: 0,
+            events: Queue::default(),
             machines,
             states,
             clients,
@@ -291,7 +282,7 @@ impl<'a, 'm> World<'a, 'm> {
 
     fn run(mut self) -> WorldOutcome {
         for &(at, how) in &self.setup.stops {
-            self.push(at, EventKind::Stop(how));
+            self.push(at, Event::Stop(how));
         }
         for m in 0..self.machines.len() {
             self.settle(m);
@@ -321,7 +312,7 @@ impl<'a, 'm> World<'a, 'm> {
     }
 
     /// The next event, or the machine whose timer fires next.
-    fn next(&mut self) -> Option<(Nanos, Result<EventKind, usize>)> {
+    fn next(&mut self) -> Option<(Nanos, Result<Event, usize>)> {
         let over = self.states[..self.clients].iter().all(|s| s.finished.is_some());
         if over && self.free.len() == self.conns.len() {
             return None;
@@ -330,14 +321,14 @@ impl<'a, 'm> World<'a, 'm> {
             .filter(|&m| self.states[m].finished.is_none())
             .filter_map(|m| self.states[m].tick_at.map(|at| (at, m)))
             .min();
-        let event = self.heap.peek().map(|Reverse(e)| e.at);
+        let event = self.events.next_at();
         match (event, tick) {
             (None, None) => None,
             (Some(at), Some((t, m))) if t < at => Some((t, Err(m))),
             (None, Some((t, m))) => Some((t, Err(m))),
             (Some(at), _) => {
-                let Reverse(e) = self.heap.pop().expect("it was just seen");
-                Some((at, Ok(e.kind)))
+                let (_, event) = self.events.pop().expect("it was just seen");
+                Some((at, Ok(event)))
             }
         }
     }
@@ -356,12 +347,11 @@ impl<'a, 'm> World<'a, 'm> {
         self.digest(at.0);
     }
 
-    fn push(&mut self, at: Nanos, kind: EventKind) {
-        self.seq += 1;
+    fn push(&mut self, at: Nanos, kind: Event) {
         if let Some(c) = kind.conn() {
             self.conns[c].pending += 1;
         }
-        self.heap.push(Reverse(Event { at, seq: self.seq, kind }));
+        self.events.push(at, kind);
     }
 
     /// Add a word to the digest of all events.
@@ -386,7 +376,7 @@ impl End {
     }
 }
 
-impl EventKind {
+impl Event {
     fn conn(self) -> Option<usize> {
         match self {
             Self::Syn(c)

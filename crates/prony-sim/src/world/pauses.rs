@@ -4,7 +4,7 @@
 use prony_core::summary::Stalls;
 use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
 
-use super::{CLIENT, EndState, EventKind, SERVER, World};
+use super::{CLIENT, EndState, Event, SERVER, World};
 use crate::rng::Rng;
 
 /// How often an event loop checks whether it is late.
@@ -67,21 +67,17 @@ impl Pauses {
 
 impl World<'_, '_> {
     /// If this event is for a client that is paused at `at`, when the client resumes.
-    pub(super) fn postponed_until(
-        &self,
-        at: Nanos,
-        kind: Result<EventKind, usize>,
-    ) -> Option<Nanos> {
+    pub(super) fn postponed_until(&self, at: Nanos, kind: Result<Event, usize>) -> Option<Nanos> {
         let pauses = self.setup.pauses?;
         let is_clients = match kind {
-            Err(machine) | Ok(EventKind::Turn(machine)) => machine < self.clients,
-            Ok(EventKind::Opened(_) | EventKind::Failed(..) | EventKind::Stop(_)) => true,
+            Err(machine) | Ok(Event::Turn(machine)) => machine < self.clients,
+            Ok(Event::Opened(_) | Event::Failed(..) | Event::Stop(_)) => true,
             // Bytes wait in the socket, unless the client has closed the connection.
-            Ok(EventKind::Arrives(c, from)) => {
+            Ok(Event::Arrives(c, from)) => {
                 from == SERVER && self.conns[c].ends[CLIENT].state == EndState::Open
             }
-            Ok(EventKind::Writable(_, end) | EventKind::Ack(_, end, _)) => end == CLIENT,
-            Ok(EventKind::Syn(_)) => false,
+            Ok(Event::Writable(_, end) | Event::Ack(_, end, _)) => end == CLIENT,
+            Ok(Event::Syn(_)) => false,
         };
         if is_clients { pauses.resumes_at(at) } else { None }
     }
@@ -117,9 +113,9 @@ impl World<'_, '_> {
     }
 
     /// Postpone an event of a paused client, or its timer, until the client resumes.
-    pub(super) fn postpone(&mut self, until: Nanos, at: Nanos, kind: Result<EventKind, usize>) {
+    pub(super) fn postpone(&mut self, until: Nanos, at: Nanos, kind: Result<Event, usize>) {
         let client = match kind {
-            Err(m) | Ok(EventKind::Turn(m)) => Some(m),
+            Err(m) | Ok(Event::Turn(m)) => Some(m),
             Ok(kind) => kind.conn().map(|c| self.conns[c].ends[CLIENT].machine),
         };
         let states = self.states.iter_mut().enumerate();
@@ -127,8 +123,8 @@ impl World<'_, '_> {
             state.woken = Some(state.woken.map_or(at, |woken| woken.min(at)));
         }
         match kind {
-            Ok(EventKind::Arrives(c, _)) => self.conns[c].unread.push_back(at),
-            Ok(EventKind::Opened(c)) => self.conns[c].opened_in_pause = Some(at),
+            Ok(Event::Arrives(c, _)) => self.conns[c].unread.push_back(at),
+            Ok(Event::Opened(c)) => self.conns[c].opened_in_pause = Some(at),
             _ => {}
         }
         match kind {
