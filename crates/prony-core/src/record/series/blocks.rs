@@ -51,7 +51,7 @@ impl Block {
         let Self { replies, sum_ns, bins } = other;
         self.replies = self.replies.saturating_add(*replies);
         self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
-        add_bins(&mut self.bins, bins.iter().copied());
+        add_bins(&mut self.bins, bins);
     }
 }
 

@@ -4,6 +4,7 @@ mod blocks;
 mod intervals;
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
@@ -172,7 +173,7 @@ impl Series {
         if let Some(part) = self.piece.take()
             && let Some(cell) = self.cells.get_mut(self.current)
         {
-            add_bins_with(&mut self.sum, &mut cell.bins, part.bins.iter().copied());
+            add_bins_with(&mut self.sum, &mut cell.bins, &part.bins);
             self.blocks.add(at, part);
         }
     }
@@ -212,7 +213,7 @@ impl Series {
             let mut used = Vec::new();
             self.piece.used(|bin, n| used.push((bin, n)));
             if !used.is_empty() {
-                add_bins(&mut cell.to_mut().bins, used.into_iter());
+                add_bins(&mut cell.to_mut().bins, &used);
             }
         }
         Some((index, cell))
@@ -269,7 +270,7 @@ impl Series {
     fn note_late(&mut self, now: Nanos, response: Span, replies: u64) -> &mut Cell {
         let bins = vec![(bin_of(response), 1)];
         let index = self.find(now);
-        add_bins(&mut self.cells[index].bins, bins.iter().copied());
+        add_bins(&mut self.cells[index].bins, &bins);
         self.blocks.add(now.since(self.start), Block { replies, sum_ns: response.0, bins });
         &mut self.cells[index]
     }
@@ -436,32 +437,32 @@ impl Cell {
         self.failed = self.failed.saturating_add(*failed);
         self.bytes = self.bytes.saturating_add(*bytes);
         self.max = self.max.max(*max);
-        add_bins(&mut self.bins, bins.iter().copied());
+        add_bins(&mut self.bins, bins);
     }
 }
 
 /// Add bins in ascending order, and release unused capacity.
-fn add_bins(bins: &mut Vec<(u16, u32)>, more: impl Iterator<Item = (u16, u32)>) {
-    let mut sum = Vec::with_capacity(bins.len() + more.size_hint().0);
+fn add_bins(bins: &mut Vec<(u16, u32)>, more: &[(u16, u32)]) {
+    let mut sum = Vec::with_capacity(bins.len() + more.len());
     add_bins_with(&mut sum, bins, more);
     bins.shrink_to_fit();
 }
 
 /// The same, with the buffer `sum`: allocates only if the capacity is too small.
-fn add_bins_with(
-    sum: &mut Vec<(u16, u32)>,
-    bins: &mut Vec<(u16, u32)>,
-    more: impl Iterator<Item = (u16, u32)>,
-) {
-    let mut more = more.peekable();
-    for &(bin, n) in &*bins {
-        while let Some(new) = more.next_if(|&(b, _)| b < bin) {
-            sum.push(new);
-        }
-        let plus = more.next_if(|&(b, _)| b == bin).map_or(0, |(_, n)| n);
-        sum.push((bin, n.saturating_add(plus)));
+fn add_bins_with(sum: &mut Vec<(u16, u32)>, bins: &mut Vec<(u16, u32)>, mut more: &[(u16, u32)]) {
+    let mut rest = bins.as_slice();
+    while let ([(bin, n), bins @ ..], [(new, plus), others @ ..]) = (rest, more) {
+        let next = match bin.cmp(new) {
+            Ordering::Less => (*bin, *n),
+            Ordering::Equal => (*bin, n.saturating_add(*plus)),
+            Ordering::Greater => (*new, *plus),
+        };
+        sum.push(next);
+        rest = if bin <= new { bins } else { rest };
+        more = if new <= bin { others } else { more };
     }
-    sum.extend(more);
+    sum.extend_from_slice(rest);
+    sum.extend_from_slice(more);
     bins.clear();
     bins.extend_from_slice(sum);
     sum.clear();
