@@ -217,9 +217,14 @@ fn compile() -> Result<()> {
     run(tests()?.arg("--no-run"))
 }
 
-/// The documentation has no examples in Rust (see `tidy`), so there are none to test.
+/// The documentation has no examples in Rust (see `tidy`), so there are none to test. A few of
+/// these tests measure times, those of the self-test.
 fn unit() -> Result<()> {
-    run(tests()?.args(["--lib", "--bins"]))
+    again::tests(&["--"], || {
+        let mut command = tests()?;
+        command.args(["--lib", "--bins"]);
+        Ok(command)
+    })
 }
 
 /// The integration tests of prony-sim.

@@ -1,6 +1,6 @@
-//! End-to-end tests that fail are run a second time, alone: many measure times, and another
-//! program on the machine can disturb them. Those that pass then are named at the end of the run,
-//! so that nobody takes them for sound.
+//! Tests that fail are run a second time, alone, but for simulations: many measure times, and
+//! another program on the machine can disturb them. Those that pass then are named at the end of
+//! the run, so that nobody takes them for sound.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
