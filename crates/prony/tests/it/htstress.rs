@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::rig::{Ended, Running, alone, free_port, prony};
+use crate::rig::{Ended, RefusedPort, Running, alone, prony};
 use crate::scripted::{Deed, Scripted, reply, send};
 
 fn run(words: &[&str]) -> Ended {
@@ -79,7 +79,8 @@ fn nginx(_: usize, request: &str) -> Deed {
 fn transcripts() {
     let _alone = alone();
     let server = Scripted::start(nginx);
-    let (address, nobody) = (server.address(), format!("127.0.0.1:{}", free_port()));
+    let port = RefusedPort::new();
+    let (address, nobody) = (server.address(), format!("127.0.0.1:{port}"));
     let fill = |text: &str| {
         let text = text.replace("@SERVER@", &address).replace("@NOBODY@", &nobody);
         text.replace("@PORT@", &server.port.to_string())

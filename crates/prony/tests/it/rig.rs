@@ -3,16 +3,17 @@
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{panic, thread};
+use std::{fmt, panic, thread};
 
 pub(crate) use crate::installed::have;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
 /// The time limit of a command.
@@ -385,7 +386,30 @@ impl Drop for Other {
     }
 }
 
-/// A free port.
+/// A port that refuses connections. A socket is bound to it that does not listen, so that no server
+/// of another test can have it.
+pub(crate) struct RefusedPort {
+    port: u16,
+    _socket: Socket,
+}
+
+impl RefusedPort {
+    pub(crate) fn new() -> Self {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        socket.bind(&any.into()).expect("a port");
+        let address = socket.local_addr().expect("an address");
+        Self { port: address.as_socket().expect("an address of IP").port(), _socket: socket }
+    }
+}
+
+impl fmt::Display for RefusedPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.port.fmt(f)
+    }
+}
+
+/// A free port, for a server that cannot choose one itself.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
