@@ -13,7 +13,7 @@ use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::units::Nanos;
 
-use crate::Target;
+use crate::Destination;
 use crate::line::{Line, NONE, Names};
 
 /// How many rows are kept until they are written as a group: 12 MB.
@@ -46,7 +46,7 @@ pub(super) struct Columns {
 }
 
 /// The file.
-struct Sink(Box<dyn Target>);
+struct Sink(Box<dyn Destination>);
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -70,7 +70,7 @@ fn failed(error: ParquetError) -> io::Error {
 }
 
 impl Columns {
-    pub(super) fn new(target: Box<dyn Target>, plan: &Plan) -> io::Result<Self> {
+    pub(super) fn new(file: Box<dyn Destination>, plan: &Plan) -> io::Result<Self> {
         let schema = parse_message_type(SCHEMA).map_err(failed)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
@@ -79,8 +79,7 @@ impl Columns {
             .set_offset_index_disabled(true)
             .set_created_by(format!("prony {}", env!("CARGO_PKG_VERSION")))
             .build();
-        let writer =
-            SerializedFileWriter::new(Sink(target), Arc::new(schema), Arc::new(properties));
+        let writer = SerializedFileWriter::new(Sink(file), Arc::new(schema), Arc::new(properties));
         let Names { calls, faults } = Names::of(plan);
         let bytes = |names: Vec<String>| -> Vec<ByteArray> {
             names.iter().map(|name| name.as_str().into()).collect()
@@ -104,8 +103,8 @@ impl Columns {
         if !self.rows.is_empty() {
             self.write_rows()?;
         }
-        let Sink(target) = self.writer.into_inner().map_err(failed)?;
-        target.complete()
+        let Sink(file) = self.writer.into_inner().map_err(failed)?;
+        file.complete()
     }
 
     /// Writes a group of rows.

@@ -4,7 +4,7 @@
 //! length (`queue`). On the network a worker never waits: what finds the queue full is left out,
 //! and counted. A simulation waits, so that its file is always whole. `line` is the text of one
 //! request, `columns` a file of columns. Where the file is, and what it is called until it is
-//! complete, is the business of its [`Target`].
+//! complete, is the business of its [`Destination`].
 
 #[cfg(feature = "parquet")]
 mod columns;
@@ -17,7 +17,7 @@ pub use line::Format;
 pub use queue::{BeginError, Counts, Writer};
 
 /// A file that is written piece by piece, and has its name only when it is complete.
-pub trait Target: Send {
+pub trait Destination: Send {
     /// Adds to the file.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use prony_core::engine::{EndedRequest, Tap, Taps};
 use prony_core::plan::Plan;
 use prony_core::units::Nanos;
 
-use crate::Target;
+use crate::Destination;
 #[cfg(feature = "parquet")]
 use crate::columns::Columns;
 use crate::line::{Format, Line, Lines, NONE};
@@ -76,12 +76,12 @@ impl Writer {
     /// The format is not [available](Format::is_available).
     pub fn begin(
         format: Format,
-        target: Box<dyn Target>,
+        file: Box<dyn Destination>,
         plan: &Plan,
         waits: bool,
     ) -> Result<(Self, Taps), BeginError> {
         assert!(format.is_available(), "{format:?}");
-        let sheet = Sheet::new(format, target, plan).map_err(BeginError::File)?;
+        let sheet = Sheet::new(format, file, plan).map_err(BeginError::File)?;
         let shared = Arc::new(Shared::default());
         let thread = {
             let shared = Arc::clone(&shared);
@@ -186,26 +186,26 @@ impl Tap for RawTap {
 
 /// What is written, and where.
 enum Sheet {
-    Text(Box<dyn Target>, Lines),
+    Text(Box<dyn Destination>, Lines),
     #[cfg(feature = "parquet")]
     Columns(Box<Columns>),
 }
 
 impl Sheet {
-    fn new(format: Format, target: Box<dyn Target>, plan: &Plan) -> io::Result<Self> {
+    fn new(format: Format, file: Box<dyn Destination>, plan: &Plan) -> io::Result<Self> {
         #[cfg(feature = "parquet")]
         if format == Format::Parquet {
-            return Columns::new(target, plan).map(Box::new).map(Self::Columns);
+            return Columns::new(file, plan).map(Box::new).map(Self::Columns);
         }
-        Ok(Self::Text(target, Lines::new(format, plan)))
+        Ok(Self::Text(file, Lines::new(format, plan)))
     }
 
     fn add(&mut self, line: &Line) -> io::Result<()> {
         match self {
-            Self::Text(target, lines) => {
+            Self::Text(file, lines) => {
                 lines.add(line);
                 if lines.text().len() >= PIECE {
-                    target.add(lines.text())?;
+                    file.add(lines.text())?;
                     lines.clear();
                 }
                 Ok(())
@@ -217,9 +217,9 @@ impl Sheet {
 
     fn complete(self) -> io::Result<()> {
         match self {
-            Self::Text(mut target, lines) => {
-                target.add(lines.text())?;
-                target.complete()
+            Self::Text(mut file, lines) => {
+                file.add(lines.text())?;
+                file.complete()
             }
             #[cfg(feature = "parquet")]
             Self::Columns(columns) => columns.complete(),

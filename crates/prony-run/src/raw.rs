@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prony_core::engine::Taps;
 use prony_core::plan::Plan;
-use prony_raw::{BeginError, Counts, Format, Target, Writer};
+use prony_raw::{BeginError, Counts, Destination, Format, Writer};
 
 use crate::error::Error;
 use crate::output::{Place, place};
@@ -43,7 +43,7 @@ impl RawFile {
         let place = place(path).map_err(|why| {
             refused(format!("cannot be written: {why}; choose an existing, writable directory"))
         })?;
-        let begun = Writer::begin(format, Box::new(Sheet(place)), plan, waits);
+        let begun = Writer::begin(format, Box::new(place), plan, waits);
         let (writer, taps) = begun.map_err(|why| match why {
             BeginError::File(why) => refused(why.to_string()),
             BeginError::Thread(why) => Error::Machine(format!("cannot start a thread: {why}")),
@@ -71,15 +71,13 @@ fn note(Counts { written, left_out }: Counts) -> Option<String> {
     })
 }
 
-struct Sheet(Place);
-
-impl Target for Sheet {
+impl Destination for Place {
     fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.add(bytes)
+        self.add(bytes)
     }
 
     fn complete(self: Box<Self>) -> io::Result<()> {
-        self.0.complete()
+        (*self).complete()
     }
 }
 

@@ -34,7 +34,7 @@ impl Memory {
     }
 }
 
-impl Target for Memory {
+impl Destination for Memory {
     fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.lock().unwrap().bytes.extend_from_slice(bytes);
         Ok(())
