@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::sctp::{self, GUEST};
-use crate::shell::{cargo, output, program, run, strict, target_dir};
+use crate::shell::{cargo, run, strict, target_dir};
 
 const USAGE: &str = "\
 usage: cargo xtask truth [--profile NAME] [SCENE...]
@@ -61,7 +61,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
 
 /// The step of `ci`, with the program that was built for the tests.
 pub(crate) fn step(build: &[&str]) -> Result<()> {
-    if can_run() {
+    if sctp::has_virtual_time() {
         let prony = sctp::built(build)?.path("prony", "bin")?;
         return play(&prony, &SCENES.iter().collect::<Vec<_>>());
     }
@@ -74,15 +74,11 @@ pub(crate) fn step(build: &[&str]) -> Result<()> {
 
 /// Report if the figures were not checked.
 pub(crate) fn report_skipped() {
-    if !can_run() {
+    if !sctp::has_virtual_time() {
         println!(
             "not covered: known delays in virtual time; `{GUEST} --check` lists what is missing"
         );
     }
-}
-
-fn can_run() -> bool {
-    output(&mut program(GUEST, &["--virtual-time", "--check"])).is_ok()
 }
 
 fn play(prony: &Path, scenes: &[&Scene]) -> Result<()> {

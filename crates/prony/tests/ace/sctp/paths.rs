@@ -33,11 +33,10 @@ fn a_broken_path_costs_timeouts_but_no_exchanges() {
     let near = ["-H", "10.9.1.2", "-p", "45454", "-i", "10.9.1.1,10.9.2.1", "-s", "7"];
     let count = ["-c", "4000", "-b", "10", "-M", "100000"];
     let ended = thread::scope(|scope| {
-        // 4,100 exchanges of at least 1 ms take longer than this second, in which the other path
-        // becomes active.
+        // 4,100 exchanges of at least 1 ms take longer than the other path needs to become active.
         scope.spawn(|| {
             server.wait_for("Test for 4100 iterations");
-            thread::sleep(Duration::from_secs(1));
+            far.wait_for_paths();
             far.cut(1);
         });
         program::run("SOCK_SEQPACK_clt", &[&near[..], &count, &rto].concat())
@@ -109,8 +108,9 @@ fn opens_associations_over_a_slow_link() {
         return;
     }
     let far = Far::new(1, "40ms");
-    for over in ["sctp", "sctp-seqpacket"] {
-        let place = ["10.9.1.2:45456", "--transport", over];
+    // A server's port is in use until its last association has ended.
+    for (place, over) in [("10.9.1.2:45456", "sctp"), ("10.9.1.2:45457", "sctp-seqpacket")] {
+        let place = [place, "--transport", over];
         let _server = far.server(&[&["echo"], &place[..]].concat());
         let report = rtt(&[&place[..], &["-n", "3", "--warmup", "1"]].concat());
         assert_eq!((&report["errors"], &report["requests"]), (&0.into(), &3.into()), "{report}");
