@@ -8,6 +8,9 @@
 //! A send finishes when its submission returns, without a completion if all bytes were accepted.
 //! The rest of a short send continues as a slow send from its own memory, with a completion when it
 //! finishes; until then the connection sends nothing else.
+//!
+//! The files of connections that have sent often are registered, which saves the kernel a lookup
+//! per send.
 
 mod buffers;
 mod open;
@@ -84,8 +87,10 @@ struct Conn {
     unix: bool,
     /// Each piece of output is a message, and is sent by itself (SCTP).
     messages: bool,
-    /// Batches sent, up to 2: more than one means a kept-alive connection.
+    /// Batches sent, as far as they are counted: more than one means a kept-alive connection.
     sends: u8,
+    /// Its file is registered, in the place with the number of its slot.
+    registered: bool,
     /// A send has failed: report it after all data received before it.
     send_fault: Option<Fault>,
     /// The last immediate send: its batch, and where its bytes are.
@@ -306,6 +311,7 @@ impl Uring {
                 drop(self.ring.take_back(completed));
             }
         }
+        self.ring.unregister_all();
         for c in self.conns.take_all() {
             if let Some(fd) = c.fd
                 && c.state == State::Open
@@ -389,6 +395,7 @@ impl Conn {
         unix: false,
         messages: false,
         sends: 0,
+        registered: false,
         send_fault: None,
         sent_in: u64::MAX,
         sent: Piece::NONE,

@@ -203,7 +203,11 @@ impl Uring {
 
     /// Close a connection: at once, or after its remaining output is sent.
     pub(super) fn close_conn(&mut self, id: ConnId, how: CloseHow) {
-        let Some(conn) = self.conns.remove(id) else { return };
+        let Some(mut conn) = self.conns.remove(id) else { return };
+        // The next connection in this slot needs the place.
+        if std::mem::take(&mut conn.registered) {
+            self.ring.unregister_file(id.slot);
+        }
         let Some(fd) = &conn.fd else { return };
         if conn.state != State::Connecting && !conn.unix {
             self.common.sampler.closing(fd.as_raw_fd(), conn.sends > 1);

@@ -1,17 +1,20 @@
 //! Sending: immediate sends from an arena, and slow sends from their own memory.
 
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
 use prony_core::machine::Machine;
 use prony_core::units::ConnId;
 
-use super::ring::Completed;
+use super::ring::{Completed, Socket};
 use super::{Op, Pending, State, Uring, pack};
 use crate::drivers::event_loop::{Backend as _, Flow};
 use crate::net::errno;
 
 /// How many buffers of slow sends are kept for reuse.
 const SPARE: usize = 64;
+/// The number of sends after which a connection's file is registered. To register and unregister it
+/// takes about as long as this many lookups.
+const REGISTER_AFTER: u8 = 16;
 
 impl Uring {
     /// Queue the connection's output.
@@ -39,10 +42,18 @@ impl Uring {
             }
             return;
         }
-        c.sends = (c.sends + 1).min(2);
+        let is_busy = c.sends == REGISTER_AFTER - 1;
+        c.sends = (c.sends + 1).min(REGISTER_AFTER);
         if all {
             (c.sent_in, c.sent) = (batch, piece);
-            self.ring.send_at_once(number(c.fd.as_ref()), piece, pack(Op::Send, id));
+            if is_busy && let Some(fd) = &c.fd {
+                c.registered = self.ring.register_file(id.slot, fd.as_fd());
+            }
+            let socket = match c.registered {
+                true => Socket::Registered(id.slot),
+                false => Socket::Descriptor(number(c.fd.as_ref())),
+            };
+            self.ring.send_at_once(socket, piece, pack(Op::Send, id));
         } else {
             // The machine has more output: ask for it when this send has finished.
             let mut bytes = self.spare_slow.pop().unwrap_or_default();
@@ -67,7 +78,7 @@ impl Uring {
         });
         let Some(c) = self.conns.get_mut(id) else { return };
         if !bytes.is_empty() {
-            (c.slow, c.sends) = (true, (c.sends + 1).min(2));
+            (c.slow, c.sends) = (true, (c.sends + 1).min(REGISTER_AFTER));
             self.send_slowly(id, bytes);
         } else if !all {
             self.pending.push((id, Pending::WriteOn));

@@ -11,6 +11,8 @@
 //! - When the ring is dropped, it first cancels everything. Memory that the kernel may still use
 //!   after that is leaked.
 
+mod files;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, Read};
@@ -25,6 +27,7 @@ use prony_core::units::Span;
 use super::buffers::{Arena, Buffers, Filled, Piece};
 use crate::host;
 use crate::time::pace::Poll;
+pub(super) use files::Socket;
 
 /// Sizes of the submission and completion queues. A ring's memory is locked. Processes without the
 /// privilege to lock any amount have a limit, often 8 MiB for all rings of the user; the largest
@@ -51,6 +54,8 @@ pub(super) struct Ring {
     batch: u64,
     done: Vec<cqueue::Entry>,
     next: usize,
+    /// How many files can be registered.
+    places: u32,
 }
 
 /// Bytes of a send in flight, and how many of them earlier requests have sent.
@@ -142,6 +147,7 @@ impl Ring {
         let (at, entries) = buffers.entries();
         // SAFETY: the entries live until `buffers` is dropped, after the ring.
         unsafe { ring.submitter().register_buf_ring_with_flags(at, entries, 0, 0) }?;
+        let places = files::register(&ring);
         let mut ring = Self {
             ring,
             buffers,
@@ -150,8 +156,10 @@ impl Ring {
             batch: 0,
             done: Vec::new(),
             next: 0,
+            places,
         };
         ring.check_short_sends()?;
+        ring.check_closing()?;
         Ok(ring)
     }
 
@@ -196,8 +204,8 @@ impl Ring {
     /// Send a piece of this batch's arena. The send finishes at submission: completely or, with a
     /// completion, partially.
     #[inline]
-    pub(super) fn send_at_once(&mut self, fd: RawFd, piece: Piece, id: u64) {
-        let entry = send_at_once(fd, self.arena().bytes(piece)).user_data(id);
+    pub(super) fn send_at_once(&mut self, socket: Socket, piece: Piece, id: u64) {
+        let entry = send_at_once(socket, self.arena().bytes(piece)).user_data(id);
         // SAFETY: the bytes are in an arena, which only `next_batch` reuses, after everything
         // queued was submitted. With MSG_DONTWAIT the kernel does not need them after that.
         unsafe { self.queue(&entry) };
@@ -381,7 +389,7 @@ impl Ring {
         let (from, mut to) = UnixStream::pair()?;
         to.set_nonblocking(true)?;
         let data = vec![7_u8; WHOLE];
-        let entry = send_at_once(from.as_raw_fd(), &data).user_data(1);
+        let entry = send_at_once(Socket::Descriptor(from.as_raw_fd()), &data).user_data(1);
         // SAFETY: `data` lives until the request is submitted; if the send does not finish then,
         // the last lines leak it.
         unsafe { self.queue(&entry) };
@@ -515,12 +523,9 @@ impl Poll for Ring {
 
 /// A send that finishes at submission: completely or, with a completion, partially.
 #[inline]
-fn send_at_once(fd: RawFd, data: &[u8]) -> squeue::Entry {
+fn send_at_once(socket: Socket, data: &[u8]) -> squeue::Entry {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL | libc::MSG_DONTWAIT;
-    opcode::Send::new(Fd(fd), data.as_ptr(), data.len() as u32)
-        .flags(flags)
-        .build()
-        .flags(squeue::Flags::SKIP_SUCCESS)
+    socket.send(data).flags(flags).build().flags(squeue::Flags::SKIP_SUCCESS)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 
 use super::super::buffers::FREED;
 use super::*;
@@ -164,7 +165,7 @@ fn panics_when_the_kernel_accepts_no_more_requests() {
         let (a, mut b) = UnixStream::pair().unwrap();
         let mut piece = ring.arena().start();
         ring.arena().append(&mut piece, b"hello");
-        ring.send_at_once(a.as_raw_fd(), piece, 2);
+        ring.send_at_once(Socket::Descriptor(a.as_raw_fd()), piece, 2);
         forbid(libc::SYS_io_uring_enter, libc::EPERM);
         let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             ring.next_batch();
@@ -182,4 +183,39 @@ fn panics_when_the_kernel_accepts_no_more_requests() {
     if Ring::new().is_ok() {
         std::thread::spawn(run).join().unwrap();
     }
+}
+
+/// A registered file is used by its place, closes when it is unregistered, and leaves its place to
+/// the next.
+#[test]
+fn registered_files_are_used_and_closed() {
+    with_ring(|mut ring| {
+        if ring.places == 0 {
+            return eprintln!("this kernel closes registered files late");
+        }
+        for round in 0..2 {
+            let (a, mut b) = UnixStream::pair().unwrap();
+            b.set_nonblocking(true).unwrap();
+            assert!(ring.register_file(3, a.as_fd()));
+            let mut piece = ring.arena().start();
+            ring.arena().append(&mut piece, &[round; 5]);
+            ring.send_at_once(Socket::Registered(3), piece, 1);
+            // In the order of the queue: the bytes first.
+            ring.unregister_file(3);
+            drop(a);
+            ring.next_batch();
+            assert_eq!(ring.next().map(|c| c.result), None);
+            let mut received = Vec::new();
+            b.read_to_end(&mut received).unwrap();
+            assert_eq!(received, [round; 5]);
+        }
+        let (a, mut b) = UnixStream::pair().unwrap();
+        let places = ring.places;
+        assert!(!ring.register_file(places, a.as_fd()), "there is no such place");
+        assert!(ring.register_file(places - 1, a.as_fd()));
+        ring.unregister_all();
+        assert!(!ring.register_file(0, a.as_fd()));
+        drop(a);
+        assert_eq!(b.read(&mut [0]).unwrap(), 0);
+    });
 }
