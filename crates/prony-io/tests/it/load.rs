@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use prony_core::engine::Tap;
 use prony_core::fault::Fault;
-use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
+use prony_core::plan::{CallSpec, Load, MessagePlan, MessageReply, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::target::Endpoint;
@@ -279,6 +279,17 @@ fn auto_prefers_io_uring_for_measured_cases() {
     let arriving = || plan(1, open(10.0, Span::from_secs(1), 50), requests(5_000));
     let fresh = |p| Plan { requests_per_connection: Some(1), ..p };
     let pipelined = |p| Plan { pipeline: 2, ..p };
+    let talking = |count| {
+        let messages = MessagePlan {
+            rate: RatePlan::constant(9.0),
+            over: 1,
+            arrivals: Arrivals::default(),
+            count: Some(count),
+            time: None,
+            reply: MessageReply::default(),
+        };
+        Plan { messages: Some(messages.into()), ..plan(1, closed(50), requests(50)) }
+    };
     for (plan, uring) in [
         (live(), true),
         (fresh(live()), true),
@@ -287,6 +298,8 @@ fn auto_prefers_io_uring_for_measured_cases() {
         (pipelined(live()), false),
         (pipelined(arriving()), false),
         (plan(1, closed(50), requests(4_999)), false),
+        (talking(100), true),
+        (talking(99), false),
     ] {
         assert_eq!(auto_prefers_uring(&plan), uring, "{plan:?}");
     }
