@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prony_core::machine::StopRequest;
@@ -84,9 +85,11 @@ fn a_signal_reaches_all_loads_that_run_and_ends_waits() {
          [[phases]]\nname = 'b'\nstart = 'with'\n[[phases]]\nname = 'c'\nstart = 'with'\n\
          delay = '1h'\n",
     );
+    let begun = AtomicUsize::new(0);
     let ended = thread::scope(|scope| {
         let running = scope.spawn(|| {
             side_by_side(all.list(), &stops, &|phase, control| {
+                begun.fetch_add(1, Ordering::Relaxed);
                 while control.stop_request() != Some(StopRequest::Now) {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -94,7 +97,9 @@ fn a_signal_reaches_all_loads_that_run_and_ends_waits() {
                 Ok(one(phase))
             })
         });
-        thread::sleep(Duration::from_millis(20));
+        while begun.load(Ordering::Relaxed) < 2 {
+            thread::sleep(Duration::from_millis(1));
+        }
         assert!(!stops.is_interrupted());
         stops.interrupt(Span::MAX);
         stops.interrupt(Span::MAX);
