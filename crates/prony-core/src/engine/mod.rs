@@ -13,6 +13,8 @@
 //! from it. This file routes the events of a driver to the modules.
 
 mod agenda;
+// The unit tests use none of the nine engines, which take most of the time to compile this crate.
+#[cfg(not(test))]
 mod any;
 mod dispatch;
 mod drain;
@@ -35,6 +37,7 @@ use crate::record::{Observer, Recorder, Tally};
 use crate::tokenizer::CountTokens;
 use crate::units::{ConnId, Nanos, Poll, RequestId, Span};
 use agenda::{Agenda, Timer};
+#[cfg(not(test))]
 pub use any::{AnyEngine, of_plan};
 use dispatch::{Dispatch, Pacing};
 use drain::Stage;
