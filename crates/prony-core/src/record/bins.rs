@@ -149,6 +149,7 @@ mod tests {
         for v in [-1.0, 0.0, 24.9, 25.0, 99.999, 100.0, 7_000.0] {
             bins.record(v);
         }
+        assert_eq!((bins.first(), bins.last()), (0.0, 100.0));
         assert_eq!((bins.below(), bins.bins(), bins.above()), (1, &[2, 1, 0, 1][..], 2));
         assert_eq!(bins.outliers(), [-1.0, 100.0]);
         assert_eq!((bins.count(), bins.min(), bins.max()), (7, -1.0, 7_000.0));

@@ -66,3 +66,43 @@ impl Recorder {
         all
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::Stamps;
+    use super::super::tests::reply;
+    use super::*;
+
+    #[test]
+    fn progress_counts_both_sections() {
+        let mut r = Recorder::new(Nanos(1_000));
+        let mut want = BTreeMap::new();
+        for (i, status) in [200, 200, 404, 200, 404, 404].into_iter().enumerate() {
+            let intended = Nanos(i as u64 * 400);
+            let sent = intended + Span(10);
+            let stamps = Stamps {
+                intended,
+                sent,
+                first: sent,
+                done: sent,
+                queue: Span::ZERO,
+                connect: Span::ZERO,
+                stream: Span::ZERO,
+                late: Span::ZERO,
+            };
+            r.started(intended);
+            r.sent(&stamps);
+            r.replied(&stamps, &reply(status, 1), None);
+            *want.entry(status).or_insert(0) += 1;
+            let mut found = BTreeMap::new();
+            for (status, n) in r.statuses() {
+                *found.entry(status).or_insert(0) += n;
+            }
+            assert_eq!(found, want);
+        }
+        assert_eq!(r.progress(), [6, 6, 0, 0]);
+        assert_eq!(r.lag(), LagSoFar { count: 6, sum_ns: 60, max: Span(10) });
+    }
+}

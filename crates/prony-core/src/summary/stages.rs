@@ -245,6 +245,7 @@ mod tests {
             (Span(0), Span(4 * S), 1e3, 1e3)
         );
         assert_eq!((second.at, second.length), (Span(4 * S), Span(4 * S)));
+        assert!(!first.is_ramp() && !second.is_ramp());
         let (a, b) =
             (first.figures.as_ref().expect("cells"), second.figures.as_ref().expect("cells"));
         assert_eq!((a.started, a.failed, b.started, b.failed), (4_000, 0, 8_000, 200));
@@ -276,6 +277,7 @@ mod tests {
         for (i, stage) in stages.iter().enumerate() {
             let i = i as f64;
             assert_eq!((stage.from, stage.to), (100.0 * i, 100.0 * (i + 1.0)));
+            assert!(stage.is_ramp());
             let f = stage.figures.as_ref().expect("cells");
             assert!((f.target_rate - 100.0 * (i + 0.5)).abs() < 1e-9, "{f:?}");
             assert!((f.rate - f.target_rate).abs() < 2.0, "{f:?}");

@@ -108,4 +108,7 @@ fn derives_the_rates_of_sessions_and_tokens() {
     let tokens = t.tokens.as_deref_mut().unwrap();
     (tokens.counted_chunks, tokens.output_tokens) = (40, 60);
     assert_eq!((t.tokens_per_chunk(), t.token_rate()), (Some(1.5), Some(15.0)));
+    assert_eq!(t.token_rate_of_one(), None);
+    t.tokens.as_deref_mut().unwrap().itl.record(Span::from_millis(20));
+    assert_eq!(t.token_rate_of_one(), Some(50.0));
 }

@@ -184,6 +184,19 @@ fn streams_time_out_while_they_wait() {
     }
 }
 
+/// A timeout is no break of a connection: the stream is not opened again.
+#[test]
+fn streams_that_time_out_while_they_are_open_have_failed() {
+    for plan in versions(&with(open(1.0, Arrivals::Fixed, 3), stream())) {
+        let plan = Plan { timeout: ms(200), ..plan };
+        let (t, served) = run(&plan, events("gap=30ms,count=1000"));
+        assert_eq!((t.fault(Fault::RequestTimeout), t.failed), (3, 3));
+        assert_eq!(all(&t.times.response), same(3, ms(200)));
+        assert_eq!(bodies(&t).reconnects.unwrap_or_default(), Reconnects::default());
+        assert_eq!(served.requests, 3);
+    }
+}
+
 /// A stream is in flight while it waits, and the user of a closed loop has no other.
 #[test]
 fn streams_are_in_flight_while_they_wait() {
@@ -229,6 +242,16 @@ fn repeated_and_missed_events_are_counted() {
         assert_eq!((t.replies, received(&t)), (1, 8), "{:?}", t.faults);
         let counts = bodies(&t).reconnects.expect("a reconnect");
         assert_eq!((counts.made, counts.repeated, counts.missed), (1, repeated, missed), "{ids:?}");
+    }
+}
+
+/// An event without its end is lost with the connection that has ended within it.
+#[test]
+fn an_event_that_the_end_of_a_connection_cuts_is_incomplete() {
+    let rest = "data: 2\n\n".repeat(7);
+    for (first, incomplete) in [("data: 1\n\ndata: 2\n", 1), ("data: 1\n\n", 0)] {
+        let t = scripted(&[&("retry: 10\n".to_owned() + first), &rest]);
+        assert_eq!((received(&t), bodies(&t).incomplete), (8, incomplete), "{first:?}");
     }
 }
 

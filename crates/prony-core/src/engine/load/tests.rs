@@ -3,9 +3,14 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::arrivals::Arrivals;
+use super::clients::Clients;
+use super::logged::{Logged, Taken};
 use super::users::Users;
 use super::*;
-use crate::plan::{Load as PlanLoad, Stop, Think};
+use crate::engine::exchange::Exchanges;
+use crate::feed::{Entry, Fed, Feed, Own};
+use crate::plan::{Clients as Spec, Load as PlanLoad, Pace, Stop, Think};
 
 fn users(connections: u32, depth: u32, requests: Option<u64>, think: Think) -> Users {
     let mut plan = crate::engine::tests::closed(connections, 1);
@@ -139,4 +144,83 @@ proptest! {
         prop_assert_eq!(all.start_together(0, batch, true), (0, started));
         prop_assert_eq!(one.is_used_up(), all.is_used_up());
     }
+}
+
+/// What ends outside of the measurement is no reply of a client, and no failure.
+#[test]
+fn clients_count_what_ends_within_the_measurement() {
+    let mut plan = crate::engine::tests::closed(1, 1);
+    plan.warmup = Span::from_secs(1);
+    plan.stop = Stop { duration: Some(Span::from_secs(2)), ..Stop::default() };
+    let spec = Spec { starts: None, pace: Pace::Free, lifetime: None, ends_on_timeout: false };
+    plan.clients = Some(Box::new(spec));
+    let mut clients = Clients::new(&plan, 1, None).unwrap();
+    for ms in [500, 1_000, 1_500, 3_000, 3_001] {
+        let now = Nanos(ms * 1_000_000);
+        for failed in [true, false] {
+            if failed {
+                clients.failed(0, false, now);
+            }
+            clients.ended(0, 1, now);
+        }
+    }
+    let replies: Vec<u64> = clients.tallies().map(|client| client.replies).collect();
+    assert_eq!(replies, [3]);
+}
+
+fn open(stop: Stop) -> Arrivals {
+    let rate = "10".parse().unwrap();
+    let mut plan = crate::engine::tests::closed(1, 1);
+    plan.load = PlanLoad::Open { rate, arrivals: crate::rate::Arrivals::Fixed, connections: 1 };
+    plan.stop = stop;
+    Arrivals::new(&plan)
+}
+
+#[test]
+fn a_count_that_is_not_reached_does_not_end_the_load() {
+    let stop = Stop { requests: Some(3), ..Stop::default() };
+    let take = |arrivals: &mut Arrivals, ms: u64| {
+        std::iter::from_fn(|| arrivals.take_due(Nanos(ms * 1_000_000))).count()
+    };
+    let mut all = open(stop);
+    assert_eq!((take(&mut all, 150), all.ended_by_count()), (2, false));
+    assert_eq!((take(&mut all, 1_000), all.ended_by_count()), (1, true));
+    let mut stopped = open(stop);
+    stopped.end(Nanos(150_000_000));
+    assert_eq!((take(&mut stopped, 1_000), stopped.ended_by_count()), (2, false));
+    let mut by_time = open(Stop { duration: Some(Span::from_millis(150)), ..Stop::default() });
+    assert_eq!((take(&mut by_time, 1_000), by_time.ended_by_count()), (2, false));
+}
+
+/// A log with a request each 10 ms.
+struct EachTenMillis(u64);
+
+impl Feed for EachTenMillis {
+    fn next(&mut self, entry: &mut Entry, _: Span) -> Fed {
+        entry.at = Span::from_millis(self.0 * 10);
+        self.0 += 1;
+        Fed::Entry
+    }
+
+    fn due_before(&self, _: Span) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn requests_of_a_log_that_are_due_at_its_end_do_not_start() {
+    let mut logged = Logged::new(&crate::engine::tests::closed(1, 1));
+    logged.replay(Box::new(EachTenMillis(0)));
+    logged.end(Nanos(30_000_000));
+    let (mut own, exchanges) = (Own::default(), Exchanges::new());
+    let taken = std::iter::from_fn(|| {
+        logged.take_due(Nanos(1_000_000_000), &mut own, usize::MAX, &exchanges)
+    });
+    let due: Vec<u64> = taken
+        .map(|taken| match taken {
+            Taken::Starts { intended, .. } => intended.0 / 1_000_000,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(due, [0, 10, 20]);
 }

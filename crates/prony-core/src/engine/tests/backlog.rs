@@ -69,7 +69,9 @@ fn a_full_backlog_drops_due_arrivals() {
         let mut e = Engine::new(&plan, Letters);
         let bytes = 1 << 20;
         e.limit_backlog(bytes);
-        run(&mut e, 0, 25);
+        run(&mut e, 0, 10);
+        assert!((500..5_000).contains(&e.in_flight()), "{} wait", e.in_flight());
+        run(&mut e, 11, 25);
         assert!(e.in_flight() < 5_000, "{} wait", e.in_flight());
         e.on_stop(StopRequest::Now, ms(25));
         let (_, t) = e.finish();

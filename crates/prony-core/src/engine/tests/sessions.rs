@@ -184,6 +184,47 @@ fn counts_a_pause_from_the_last_reply() {
 }
 
 #[test]
+fn users_pause_between_their_sessions() {
+    let mut plan = sequential(2, vec![burst(&[0], Think::None)]);
+    plan.load = Load::Closed { connections: 1, think: Think::Fixed(Span::from_millis(10)) };
+    let mut w = World::new(&plan);
+    let id = w.open(0);
+    w.hear(id, "!", 4);
+    assert_eq!((w.sent(), w.connecting.len()), ("?".into(), 0));
+    assert_eq!(w.engine.deadline(), Some(ms(14)));
+    w.tick(14);
+    let id = w.open(14);
+    w.hear(id, "!", 15);
+    assert_eq!((w.sent(), w.end().sessions.expect("sessions").completed), ("?".into(), 2));
+}
+
+/// A change of the rate may bring sessions until the end, so the load is not over before.
+#[test]
+fn a_load_of_sessions_that_expects_changes_of_its_rate_lasts_to_its_end() {
+    for expects in [false, true] {
+        let mut plan = sequential(1, vec![burst(&[0], Think::None)]);
+        let rate = RatePlan::constant(20.0);
+        plan.load = Load::Open { rate, arrivals: Arrivals::Fixed, connections: 4 };
+        let duration = Some(Span::from_millis(90));
+        plan.stop = Stop { requests: None, sessions: None, duration };
+        let mut w = World::new(&plan);
+        if expects {
+            w.engine.expect_rate_changes();
+        }
+        for now in 1..80 {
+            w.tick(now);
+            while !w.connecting.is_empty() {
+                let id = w.open(now);
+                w.hear(id, "!", now);
+            }
+        }
+        assert_eq!(w.finished, !expects);
+        w.tick(90);
+        assert!(w.end().sessions.expect("sessions").completed > 0);
+    }
+}
+
+#[test]
 fn fills_the_first_connection_before_opening_the_second() {
     let mut plan = sequential(1, vec![burst(&[0, 1, 2, 3, 4], Think::None)]);
     plan.pipeline = 2;

@@ -169,3 +169,15 @@ fn recording_continues_after_a_merge() {
     assert_eq!(s.cells()[0].bins, [(5, 2)]);
     assert_eq!(s.cells()[2].bins, [(6, 2)]);
 }
+
+#[test]
+fn times_are_settled_up_to_the_piece_with_the_newest_one() {
+    let mut s = Series::new(at(5.0));
+    assert_eq!(s.settled(), Span::ZERO);
+    s.replied(at(5.0), Span(100), 1);
+    assert_eq!(s.settled(), Span::ZERO, "it is in the piece");
+    s.replied(at(7.0), Span(200), 1);
+    assert_eq!(s.settled(), Span(2 * SEC));
+    let block = s.blocks().between(Span::ZERO, s.settled()).next();
+    assert_eq!(block.map(|(_, b)| b.count()), Some(1));
+}

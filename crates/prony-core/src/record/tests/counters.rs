@@ -201,3 +201,27 @@ fn failed_requests_of_a_name_are_counted() {
     assert_eq!(names[1].response.sum_ns(), 5 + 9);
     assert_eq!((names[0].replies, names[0].failed), (0, 0));
 }
+
+#[test]
+fn completed_sessions_are_counted_by_the_second_of_their_end() {
+    let mut r = Recorder::new(Nanos::ZERO).of(true, 0);
+    r.load_ended(Nanos(60_000_000_000));
+    for (intended, end) in [(1, 900), (100, 1_000), (200, 1_999), (300, 4_000), (5_000, 70_000)] {
+        let at = |ms: u64| Nanos(ms * 1_000_000);
+        r.session_started(0, at(intended));
+        r.session_ended(SessionEnd::Completed, 0, at(intended), at(end), 2, 1);
+    }
+    let sessions = r.finish(true).1.sessions.unwrap();
+    assert_eq!(sessions.per_second, BTreeMap::from([(0, 1), (1, 2), (4, 1), (70, 1)]));
+    assert_eq!((sessions.completed, sessions.completed_in_drain, sessions.connections), (5, 1, 5));
+}
+
+#[test]
+fn acknowledgements_are_times_of_the_kernel() {
+    let t = recorded(|r| {
+        r.acknowledged(Nanos(1), Span(20));
+        r.acknowledged(Nanos(2), Span(40));
+    });
+    let phases = t.phases.unwrap();
+    assert_eq!((phases.acknowledged.count(), phases.acknowledged.sum_ns()), (2, 60));
+}

@@ -223,6 +223,9 @@ mod tests {
         assert!(few > cosines.spread(&even).t(), "few dominant parts leave few degrees of freedom");
         assert!((2.178..2.4).contains(&cosines.spread(&even).t()));
         assert!((2.178..2.2).contains(&cosines.spread(&even).t_of_share()));
+        let (once, twice) = (cosines.spread(&even).reach(1.0), cosines.spread(&even).reach(2.0));
+        assert!((twice.0 / once.0 - 2.0).abs() < 0.05, "{once:?} {twice:?}");
+        assert!((twice.1 / once.1 - 2.0).abs() < 0.05, "{once:?} {twice:?}");
         assert!(cosines.spread(&bursts).t_of_share() < few);
     }
 

@@ -6,6 +6,8 @@
 
 mod parts;
 mod sequential;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

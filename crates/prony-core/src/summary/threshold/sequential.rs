@@ -246,6 +246,7 @@ fn above(t: f64, freedom: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Nanos;
 
     #[test]
     fn tail_probabilities_are_those_of_the_tables() {
@@ -277,5 +278,46 @@ mod tests {
         let missed = test.missed(Span::from_secs(2)).map(ToString::to_string);
         assert_eq!(missed.as_deref(), Some("errors = 0, abort"));
         assert!(Sequential::new(&thresholds[1..]).is_none());
+    }
+
+    #[test]
+    fn batches_of_counters_are_cut_at_samples() {
+        let thresholds = ["errors < 10%, abort".parse().expect("a threshold")];
+        let mut test = Sequential::new(&thresholds).expect("it can end a load");
+        for second in 1..=40 {
+            test.count(Span::from_secs(second), second * 100, second * second);
+        }
+        assert_eq!(test.counted(Span::from_secs(7)), None, "too few");
+        for (seconds, many) in [(8, 8), (9, 8), (13, 12), (16, 16), (40, 16)] {
+            let batches = test.counted(Span::from_secs(seconds)).expect("enough samples");
+            assert_eq!(batches.len(), many);
+            let sums = batches.iter().fold((0.0, 0.0), |sum, b| (sum.0 + b.0, sum.1 + b.1));
+            let seconds = seconds as f64;
+            assert_eq!(sums, (seconds * seconds, seconds * 100.0));
+        }
+    }
+
+    #[test]
+    fn batches_of_times_have_those_beyond_the_limit() {
+        // 16 s, 100 replies each; one in four takes 4 ms, the others 1 ms.
+        let mut series = Series::new(Nanos::ZERO);
+        for i in 0..1_600_u64 {
+            let took = Span::from_millis(if i % 4 == 0 { 4 } else { 1 });
+            series.replied(Nanos(i * 10_000_000), took, 1);
+        }
+        series.close();
+        for (text, sums) in [
+            ("p75 < 2ms, abort", (400.0, 1_600.0)),
+            ("p75 > 2ms, abort", (1_200.0, 1_600.0)),
+            ("mean < 2ms, abort", (400.0 * 4e6 + 1_200.0 * 1e6, 1_600.0)),
+            ("rate > 50/s, abort", (1_600.0, 16.0)),
+        ] {
+            let thresholds = [text.parse().expect(text)];
+            let mut test = Sequential::new(&thresholds).expect("it can end a load");
+            test.blocks[TimeKind::Response as usize] = series.blocks().clone();
+            let ratio = test.ratio(&thresholds[0], Span::from_secs(16)).expect("a ratio");
+            assert_eq!(ratio.batches.len(), 16);
+            assert!(ratio.batches.iter().all(|b| b == &(sums.0 / 16.0, sums.1 / 16.0)), "{text}");
+        }
     }
 }
