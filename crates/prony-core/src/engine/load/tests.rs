@@ -224,3 +224,16 @@ fn requests_of_a_log_that_are_due_at_its_end_do_not_start() {
         .collect();
     assert_eq!(due, [0, 10, 20]);
 }
+
+#[test]
+fn no_user_of_a_ramp_starts_after_the_end_of_the_load() {
+    let mut plan = crate::engine::tests::closed(4, 1);
+    plan.ramp_up = Some(Span::from_secs(4));
+    plan.stop = Stop { duration: Some(Span::from_secs(10)), ..Stop::default() };
+    let mut users = Users::new(&plan, 4, Think::None);
+    assert!(users.begin_ramp(Nanos::ZERO).is_some());
+    assert_eq!(users.next_of_ramp().map(|(user, _)| user), Some(0));
+    assert!(!users.is_done());
+    users.end();
+    assert_eq!((users.next_of_ramp(), users.is_done()), (None, true));
+}

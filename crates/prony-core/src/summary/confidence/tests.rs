@@ -173,3 +173,21 @@ fn interpolates_within_bins_of_evenly_spread_times() {
     let (lo, hi) = between(&steps, 150.0, 250.0);
     assert!(lo <= 1_002_000.0 && hi >= 1_004_000.0, "{lo} {hi}");
 }
+
+/// Ten seconds of blocks with 10 or 20 replies each, at random: 4,800 replies, and a variance of 25
+/// per block.
+#[test]
+fn the_interval_of_a_rate_is_that_of_independent_blocks() {
+    let blocks = 320;
+    let many = |i: u64| {
+        let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        if (x ^ (x >> 29)).count_ones().is_multiple_of(2) { 10 } else { 20 }
+    };
+    let t = tally(blocks, |i| vec![1; many(i)]);
+    let rate = t.replies as f64 / 10.0;
+    let Interval { lo, hi } = Confidence::of(&t).rate(rate).expect("an interval");
+    let error = (25.0 * blocks as f64).sqrt() / 10.0;
+    assert!(((hi + lo) / 2.0 - rate).abs() < 1e-9);
+    // Twelve coefficients estimate the variance: the width is 2.2 errors, and varies by a fifth.
+    assert!((1.2..3.5).contains(&((hi - lo) / 2.0 / error)), "{lo} to {hi}, error {error}");
+}
