@@ -1,6 +1,6 @@
 //! How the readers are installed. All packages of one registry are installed together, which takes
-//! half the time of installing them one by one. If that fails, each is tried alone, so that one that
-//! cannot be had keeps no other away.
+//! two thirds of the time of installing them one by one. If that fails, each is tried alone, so
+//! that one that cannot be had keeps no other away.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ pub(super) enum Registry {
     Go,
 }
 
-/// Install these readers, and report those that cannot be had: only the readers need the registries,
-/// so that is not a failure.
+/// Install these readers, and report those that cannot be had: only the readers need the
+/// registries, so that is not a failure.
 pub(super) fn all(missing: &[&Reader]) {
     for registry in [Registry::Pip, Registry::Npm, Registry::Go] {
         let of_this: Vec<(&Reader, &[&str])> =
