@@ -385,8 +385,10 @@ impl Ring {
     /// completion, or partially or not at all with a completion that reports how much. Fill a
     /// socket pair to check that.
     fn check_short_sends(&mut self) -> io::Result<()> {
-        const WHOLE: usize = 4 << 20;
+        const WHOLE: usize = 256 << 10;
         let (from, mut to) = UnixStream::pair()?;
+        // Less than that, even when the kernel doubles it.
+        rustix::net::sockopt::set_socket_send_buffer_size(&from, WHOLE / 8)?;
         to.set_nonblocking(true)?;
         let data = vec![7_u8; WHOLE];
         let entry = send_at_once(Socket::Descriptor(from.as_raw_fd()), &data).user_data(1);
