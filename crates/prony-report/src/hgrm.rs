@@ -10,7 +10,7 @@ const TICKS: u32 = 5;
 
 pub(super) fn render(summary: &Summary) -> String {
     let hist = &summary.main.times.response;
-    let bins = hist.bins();
+    let bins = hist.to_hdr();
     let max = hist.max().map_or(0, |t| t.0);
     let ms = |ns: f64| ns / 1e6;
     let mut out = "       Value     Percentile TotalCount 1/(1-Percentile)\n\n".to_owned();

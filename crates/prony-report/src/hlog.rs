@@ -39,7 +39,7 @@ fn write(
     let start = Duration::from_nanos(tally.start.0);
     let length = Duration::from_nanos(tally.window().0);
     for (tag, hist) in tags.into_iter().zip([&tally.times.response, &tally.times.service]) {
-        log.write_histogram(hist.bins(), start, length, Tag::new(tag))
+        log.write_histogram(&hist.to_hdr(), start, length, Tag::new(tag))
             .expect("writing to memory does not fail");
     }
 }

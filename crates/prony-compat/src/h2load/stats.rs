@@ -1,6 +1,7 @@
 //! The statistics of a row of h2load's report, and how it prints numbers.
 
 use prony_core::record::hist::Hist;
+use prony_core::units::Span;
 
 /// A row: its samples' extremes, quantiles and spread. All zero without samples.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,9 +69,8 @@ impl Row {
         };
         let (low, high) = ((mean - sd).max(0.0) * 1e9, (mean + sd) * 1e9);
         let mut tenths = [0; TENTHS];
-        for value in h.bins().iter_recorded() {
-            let x = value.value_iterated_to() as f64 / 1e9;
-            tenths[tenth(x, min, max)] += value.count_at_value();
+        for (time, count) in h.recorded() {
+            tenths[tenth(time.0 as f64 / 1e9, min, max)] += count;
         }
         Self {
             count: n,
@@ -81,7 +81,7 @@ impl Row {
             p99: at(rank(n, 0.99)),
             mean,
             sd,
-            within: percent(h.bins().count_between(low as u64, high as u64).min(n), n),
+            within: percent(h.count_between(Span(low as u64), Span(high as u64)).min(n), n),
             tenths,
         }
     }

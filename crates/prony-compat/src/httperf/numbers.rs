@@ -104,9 +104,9 @@ fn lifetimes(h: &Hist) -> (Spread, f64) {
 /// The connection lifetimes in whole milliseconds.
 fn lifetime_bins(h: &Hist) -> Vec<(f64, u64)> {
     let mut bins: BTreeMap<u64, u64> = BTreeMap::new();
-    for v in h.bins().iter_recorded() {
-        let ns = h.bins().median_equivalent(v.value_iterated_to());
-        *bins.entry(ns / 1_000_000).or_default() += v.count_at_value();
+    for (last, count) in h.recorded() {
+        let middle = Hist::bin_start(last).0.midpoint(Hist::bin_end(last).0);
+        *bins.entry(middle / 1_000_000).or_default() += count;
     }
     bins.into_iter().map(|(ms, n)| (ms as f64 + 0.5, n)).collect()
 }

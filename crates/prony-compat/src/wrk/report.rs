@@ -146,8 +146,8 @@ impl Run<'_> {
 
     fn slow(&self) -> u64 {
         let limit = Span::from_secs(self.options.timeout).0;
-        let hist = self.summary.main.times.service.bins();
-        hist.len() - hist.count_between(0, limit - 1)
+        let hist = &self.summary.main.times.service;
+        hist.count() - hist.count_between(Span::ZERO, Span(limit - 1))
     }
 
     /// Remarks on what wrk's lines omit or distort.
@@ -197,7 +197,7 @@ fn latency(h: &Hist) -> Stats {
     // The histogram has the deviation of a population; wrk prints that of a sample.
     let stdev = if n > 1 { stdev * (n as f64 / (n - 1) as f64).sqrt() } else { 0.0 };
     let (low, high) = ((mean - stdev).max(0.0) * 1e3, (mean + stdev) * 1e3);
-    let inside = if n == 0 { 0 } else { h.bins().count_between(low as u64, high as u64) };
+    let inside = if n == 0 { 0 } else { h.count_between(Span(low as u64), Span(high as u64)) };
     let max = us(h.max().map(|max| max.0 as f64));
     Stats { mean, stdev, max, within: share(inside, n) }
 }

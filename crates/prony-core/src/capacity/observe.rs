@@ -6,6 +6,7 @@ use crate::plan::Load;
 use crate::record::Tally;
 use crate::summary::{Bottleneck, Judgment, Reason, Summary, Verdict};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
+use crate::units::Span;
 
 /// A target has fallen behind if at the end of a trial more than this share of its requests is
 /// left, and more than this multiple of the mean concurrency plus a constant.
@@ -125,7 +126,7 @@ fn percentile_excess(summary: &Summary, threshold: &Threshold, multiple: f64) ->
     let hist = summary.times_of(threshold)?;
     let n = hist.count();
     let limit = ((threshold.limit * multiple) as u64).max(1);
-    let within = hist.bins().count_between(0, limit);
+    let within = hist.count_between(Span::ZERO, Span(limit));
     let beyond = n.saturating_sub(within) as f64;
     (n > 0).then(|| beyond / n as f64 / (1.0 - p / 100.0))
 }

@@ -47,7 +47,7 @@ impl ResponseLowerBound {
         }
         let (whole, least) = (response.quantile(q)?, self.response.quantile(q)?);
         // A quantile is rounded up to the end of its bin.
-        let least = Span(self.response.bins().lowest_equivalent(least.0));
+        let least = Hist::bin_start(least);
         Some((whole - least).min(self.added_max))
     }
 }
@@ -198,7 +198,7 @@ impl Recorder {
     #[inline(always)]
     pub(super) fn plain(&mut self, done: Nanos, response: Span) {
         if !self.polls.are_reported {
-            self.section(Nanos(done.0 - response.0)).plain.record(response, 1);
+            self.section(Nanos(done.0 - response.0)).plain.record(response);
             return;
         }
         let pending = &mut self.polls.plain;
@@ -279,7 +279,7 @@ impl Recorder {
         let (warm, main, start) = (&mut self.warm, &mut self.main, self.start);
         for &Plain { done, response, n } in &self.polls.plain[from.plain..end.plain] {
             let section = if done.0 - response.0 >= start.0 { &mut *main } else { &mut *warm };
-            section.plain.record(response, n);
+            section.plain.record_n(response, n);
             section.lower_bounds.record(response, done.since(absent), n);
         }
         for success in &self.polls.others[from.others..end.others] {
@@ -398,8 +398,7 @@ mod tests {
         success(&mut r, stamps(230, 330));
         r.sched_delay(Span(7 * US));
         let without = r.finish(false).1.without_meter.expect("polls were reported");
-        let least: Vec<u64> =
-            without.response.bins().iter_recorded().map(|b| b.count_at_value()).collect();
+        let least: Vec<u64> = without.response.recorded().map(|(_, n)| n).collect();
         assert_eq!((without.added_max, least), (Span(45 * US), vec![4, 1]), "60 us and 93 us");
     }
 

@@ -455,7 +455,7 @@ impl Recorder {
             self.plain(stamps.done, response);
         } else {
             t.times.response.record(response);
-            s.whole.record(stamps.service(), 1);
+            s.whole.record(stamps.service());
             self.polls.other(stamps);
         }
     }

@@ -2,7 +2,7 @@
 //! cheaper to keep apart until the end.
 
 use super::Tally;
-use super::hist::{Flat, Hist};
+use super::hist::Hist;
 use super::meter::LowerBounds;
 use crate::units::{Nanos, Span};
 
@@ -19,9 +19,9 @@ pub(super) struct Section {
     pub(super) tally: Tally,
     /// Successes with `sent == intended` and `first == done`: response = service = first byte,
     /// transfer = lag = 0.
-    pub(super) plain: Flat,
+    pub(super) plain: Hist,
     /// Other successes with `first == done`: service = first byte, transfer = 0.
-    pub(super) whole: Flat,
+    pub(super) whole: Hist,
     /// Requests sent exactly at their intended time: the send lag is zero.
     pub(super) on_time: u64,
     /// Lower bounds of the true response times.
@@ -36,8 +36,8 @@ impl Section {
     pub(super) fn new(start: Nanos) -> Self {
         Self {
             tally: Tally::new(start),
-            plain: Flat::default(),
-            whole: Flat::default(),
+            plain: Hist::new(),
+            whole: Hist::new(),
             on_time: 0,
             lower_bounds: LowerBounds::default(),
             status_last: (0, 0),
@@ -51,8 +51,8 @@ impl Section {
         let times = &mut self.tally.times;
         let often = [&mut times.response, &mut times.service, &mut times.first_byte];
         let others = [&mut times.transfer, &mut times.lag, &mut times.connect];
-        often.into_iter().chain(others).for_each(Hist::allocate);
-        [&mut self.plain, &mut self.whole].into_iter().for_each(Flat::allocate);
+        let apart = [&mut self.plain, &mut self.whole];
+        often.into_iter().chain(others).chain(apart).for_each(Hist::allocate);
         self
     }
 
@@ -76,7 +76,7 @@ impl Section {
 
     pub(super) fn finish(mut self, end: Nanos) -> Tally {
         self.flush_status();
-        let (plain, whole) = (self.plain.to_hist(), self.whole.to_hist());
+        let (plain, whole) = (self.plain, self.whole);
         let t = &mut self.tally;
         t.times.response.merge(&plain);
         t.times.transfer.record_n(Span::ZERO, plain.count() + whole.count());

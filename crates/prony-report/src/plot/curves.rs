@@ -130,11 +130,11 @@ struct Steps {
 impl Steps {
     fn of(hist: &Hist) -> Self {
         let mut total = 0;
-        let step = |bin: hdrhistogram::iterators::IterationValue<u64>| {
-            total += bin.count_since_last_iteration();
-            (bin.value_iterated_to(), total)
+        let step = |(time, count): (Span, u64)| {
+            total += count;
+            (time.0, total)
         };
-        let steps = hist.bins().iter_recorded().map(step).collect();
+        let steps = hist.recorded().map(step).collect();
         Self { steps, longest: hist.max().map_or(0, |t| t.0) }
     }
 

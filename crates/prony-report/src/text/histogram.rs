@@ -103,15 +103,13 @@ fn preferred(min: u64, max: u64, step: usize) -> Vec<u64> {
 /// How many times end in each range. The counts add up to the count of the histogram.
 fn filled(hist: &Hist, ends: &[u64]) -> Vec<Row> {
     let mut counts = vec![0; ends.len()];
-    let bins = hist.bins();
     let (min, max) = range(hist).unwrap_or_default();
-    for step in bins.iter_recorded() {
-        let value = step.value_iterated_to();
+    for (value, count) in hist.recorded() {
         // The longest time is known exactly: its range is the last, and not empty.
-        let is_last = bins.highest_equivalent(value) >= max;
-        let time = if is_last { max } else { bins.lowest_equivalent(value).max(min) };
+        let is_last = value.0 >= max;
+        let time = if is_last { max } else { Hist::bin_start(value).0.max(min) };
         let row = ends.partition_point(|&end| end < time).min(ends.len() - 1);
-        counts[row] += step.count_at_value();
+        counts[row] += count;
     }
     let mut rows: Vec<Row> = Vec::new();
     for (&up_to, count) in ends.iter().zip(counts) {

@@ -166,7 +166,7 @@ fn any_split_has_the_same_events() {
         assert_eq!(t.times.first_message.count(), 40);
         assert_eq!(t.times.message_gap.count(), counts.received - 40);
         // An event that came with the one before has no gap, and no other has none.
-        let zeros = t.times.message_gap.bins().count_at(0);
+        let zeros = t.times.message_gap.count_in_bin(Span::ZERO);
         assert_eq!(zeros, counts.together);
     }
 }

@@ -45,11 +45,7 @@ fn run(plan: &Plan, setup: &Setup, echo: &mut Echo) -> Tally {
 }
 
 fn count_above(h: &Hist, limit: Span) -> u64 {
-    h.bins()
-        .iter_recorded()
-        .filter(|v| v.value_iterated_to() > limit.0)
-        .map(|v| v.count_at_value())
-        .sum()
+    h.recorded().filter(|&(last, _)| last > limit).map(|(_, n)| n).sum()
 }
 
 /// With a one-way latency of 250 us, every round trip takes 500 us. The measurement starts after

@@ -207,7 +207,7 @@ fn any_split_has_the_same_tokens() {
         assert_eq!(tokens.chunk_gap.count(), tokens.chunks - 40);
         assert_eq!(tokens.counted_chunks, tokens.chunks);
         assert_eq!(tokens.ttft.count(), 40);
-        let zeros = tokens.chunk_gap.bins().count_at(0);
+        let zeros = tokens.chunk_gap.count_in_bin(Span::ZERO);
         assert_eq!(zeros, tokens.chunks_together);
         assert_eq!(tokens.finished.stop + tokens.finished.length, 40);
     }

@@ -1,25 +1,25 @@
 //! A histogram of times with exact count, sum, minimum and maximum.
 
-mod flat;
+mod bins;
 mod wire;
-
-use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
-pub(super) use flat::Flat;
+use bins::Bins;
 
 /// Times from 1 ns to 1 hour with three significant digits (the error of a value is at most 0.1 %),
 /// in constant memory. Minimum, maximum, sum and sum of squares are exact. Times over an hour count
 /// as an hour, in the quantiles only.
 ///
-/// Its bins (about 270 kB) are allocated with the first time, or by [`Hist::allocate`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Its bins (at most 270 kB, of which the kernel provides what is used) are allocated with the
+/// first time, or by [`Hist::allocate`].
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(try_from = "wire::Wire", into = "wire::Wire")]
 pub struct Hist {
-    bins: Option<Histogram<u64>>,
+    bins: Option<Bins>,
+    count: u64,
     sum_ns: u128,
     sum_sq_ns: u128,
     min_ns: u64,
@@ -38,31 +38,32 @@ impl Default for Hist {
 impl Hist {
     /// An empty histogram.
     pub const fn new() -> Self {
-        Self { bins: None, sum_ns: 0, sum_sq_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+        Self { bins: None, count: 0, sum_ns: 0, sum_sq_ns: 0, min_ns: u64::MAX, max_ns: 0 }
     }
 
     /// Allocates the bins, so that the first time costs no more than any other.
     pub fn allocate(&mut self) {
-        self.bins.get_or_insert_with(no_bins);
+        self.bins.get_or_insert_default();
     }
 
     /// Record a time.
     #[inline]
     pub fn record(&mut self, t: Span) {
-        self.bins.get_or_insert_with(no_bins).saturating_record(t.0);
-        self.note(t.0, 1);
+        self.record_n(t, 1);
     }
 
     /// Record the same time `n` times.
+    #[inline]
     pub fn record_n(&mut self, t: Span, n: u64) {
         if n > 0 {
-            self.bins.get_or_insert_with(no_bins).saturating_record_n(t.0, n);
+            self.bins.get_or_insert_default().add(t.0, n);
             self.note(t.0, n);
         }
     }
 
     #[inline]
     fn note(&mut self, ns: u64, n: u64) {
+        self.count += n;
         let (wide, n) = (u128::from(ns), u128::from(n));
         self.sum_ns += wide * n;
         // The square of a century in nanoseconds still fits. No run takes longer.
@@ -75,12 +76,15 @@ impl Hist {
     /// Add all times of `other`. The result equals that of recording all times in one histogram
     /// (P10).
     pub fn merge(&mut self, other: &Self) {
-        let &Self { ref bins, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
-        match (&mut self.bins, bins) {
-            (Some(mine), Some(bins)) => mine.add(bins).expect("same bounds"),
-            (mine @ None, Some(_)) => mine.clone_from(bins),
-            (_, None) => {}
+        let &Self { ref bins, count, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
+        if count == 0 {
+            return;
         }
+        if let Some(bins) = bins {
+            // All of its times are in these.
+            self.bins.get_or_insert_default().merge(bins, min_ns..=max_ns);
+        }
+        self.count += count;
         self.sum_ns = self.sum_ns.saturating_add(sum_ns);
         self.sum_sq_ns = self.sum_sq_ns.saturating_add(sum_sq_ns);
         self.min_ns = self.min_ns.min(min_ns);
@@ -89,7 +93,7 @@ impl Hist {
 
     /// The number of recorded times.
     pub fn count(&self) -> u64 {
-        self.bins.as_ref().map_or(0, Histogram::len)
+        self.count
     }
 
     /// Whether the histogram is empty.
@@ -150,9 +154,8 @@ impl Hist {
         if q <= 0.0 || q >= 1.0 {
             return Some(Span(if q <= 0.0 { self.min_ns } else { self.max_ns }));
         }
-        // Half a sample below the rank: `value_at_quantile` rounds up to exactly this rank.
-        let share = (Self::rank(q, n) as f64 - 0.5) / n as f64;
-        Some(Span(self.bins().value_at_quantile(share).clamp(self.min_ns, self.max_ns)))
+        let time = self.bins.as_ref()?.of_rank(Self::rank(q, n), self.min_ns..=self.max_ns);
+        Some(Span(time.clamp(self.min_ns, self.max_ns)))
     }
 
     /// The rank (from 1) of the quantile `q` among `n` sorted samples: the smallest rank r with r /
@@ -175,25 +178,58 @@ impl Hist {
         if thin <= 0.0 { 1 } else { (10.0 / thin).round() as u64 }
     }
 
-    /// The bins, for export.
-    pub fn bins(&self) -> &Histogram<u64> {
-        static EMPTY: OnceLock<Histogram<u64>> = OnceLock::new();
-        self.bins.as_ref().unwrap_or_else(|| EMPTY.get_or_init(no_bins))
+    /// The first time in the bin of this time.
+    pub fn bin_start(t: Span) -> Span {
+        Span(bins::start(bins::bin_of(t.0)))
+    }
+
+    /// The first time beyond the bin of this time.
+    pub fn bin_end(t: Span) -> Span {
+        Span(bins::end(bins::bin_of(t.0)))
+    }
+
+    /// How many times are in the bin of this time.
+    pub fn count_in_bin(&self, t: Span) -> u64 {
+        self.bins.as_ref().map_or(0, |bins| bins.count(bins::bin_of(t.0)))
+    }
+
+    /// How many times are in the bins from that of the first time to that of the last.
+    pub fn count_between(&self, first: Span, last: Span) -> u64 {
+        self.bins.as_ref().map_or(0, |bins| bins.counts(first.0..=last.0).iter().sum())
+    }
+
+    /// The bins that are not empty, in order: the last time that falls into each, and how many
+    /// have.
+    pub fn recorded(&self) -> impl Iterator<Item = (Span, u64)> {
+        let all = self.bins.iter().flat_map(|bins| bins.recorded(self.min_ns..=self.max_ns));
+        all.map(|(bin, n)| (Span(bins::end(bin) - 1), n))
+    }
+
+    /// The bins as an HdrHistogram, for export.
+    pub fn to_hdr(&self) -> Histogram<u64> {
+        let mut hdr =
+            Histogram::new_with_bounds(1, TIME_MAX.0, 3).expect("bounds are valid constants");
+        for (last, n) in self.recorded() {
+            hdr.saturating_record_n(Self::bin_start(last).0, n);
+        }
+        hdr
     }
 }
 
-/// The bins of no times.
-#[cold]
-fn no_bins() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, TIME_MAX.0, 3).expect("bounds are valid constants")
+impl Clone for Hist {
+    fn clone(&self) -> Self {
+        let &Self { ref bins, count, sum_ns, sum_sq_ns, min_ns, max_ns } = self;
+        let bins = bins.as_ref().filter(|_| count > 0).map(|bins| bins.copy(min_ns..=max_ns));
+        Self { bins, count, sum_ns, sum_sq_ns, min_ns, max_ns }
+    }
 }
 
 impl PartialEq for Hist {
     /// Whether both have the same times, allocated or not.
     fn eq(&self, other: &Self) -> bool {
-        let Self { bins: _, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
-        let rest = (&self.sum_ns, &self.sum_sq_ns, &self.min_ns, &self.max_ns);
-        rest == (sum_ns, sum_sq_ns, min_ns, max_ns) && self.bins() == other.bins()
+        let Self { bins: _, count, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
+        let rest = (&self.count, &self.sum_ns, &self.sum_sq_ns, &self.min_ns, &self.max_ns);
+        rest == (count, sum_ns, sum_sq_ns, min_ns, max_ns) && self.recorded().eq(other.recorded())
     }
 }
 

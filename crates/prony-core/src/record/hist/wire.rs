@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
+use super::bins::Bins;
 use super::{Hist, TIME_MAX};
 
 /// Sums are strings: most JSON parsers keep only 53 bits of a number.
@@ -63,7 +64,17 @@ impl TryFrom<Wire> for Hist {
             return Err("the histogram contradicts its count, minimum or maximum".to_owned());
         }
         let (sum_ns, sum_sq_ns) = (sum(&w.sum_ns)?, sum(&w.sum_of_squares_ns2)?);
-        Ok(Self { bins: Some(bins), sum_ns, sum_sq_ns, min_ns, max_ns })
+        let mut own = Bins::default();
+        for bin in bins.iter_recorded() {
+            // All bins must be within the exact figures, as all times are.
+            let (least, most) =
+                (bins.lowest_equivalent(bin.value_iterated_to()), bin.value_iterated_to());
+            if most < min_ns.min(TIME_MAX.0) || least > max_ns {
+                return Err("the histogram has times beyond its minimum or maximum".to_owned());
+            }
+            own.add(least, bin.count_at_value());
+        }
+        Ok(Self { bins: Some(own), count: w.count, sum_ns, sum_sq_ns, min_ns, max_ns })
     }
 }
 
@@ -73,7 +84,7 @@ impl Hist {
     pub fn encode(&self) -> String {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
-            .serialize(self.bins(), &mut bytes)
+            .serialize(&self.to_hdr(), &mut bytes)
             .expect("writing to memory does not fail");
         STANDARD.encode(bytes)
     }

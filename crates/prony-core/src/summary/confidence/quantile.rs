@@ -7,6 +7,7 @@ use std::iter;
 use super::{Confidence, EFFECTIVE_MIN, Interval, NoInterval, widening};
 use crate::record::hist::Hist;
 use crate::record::series::{self, BINS};
+use crate::units::Span;
 
 /// The minimum effective sample size beyond a quantile.
 const BEYOND_MIN: f64 = 20.0;
@@ -191,17 +192,17 @@ impl Confidence<'_> {
         let (min, max) = (self.hist.min().unwrap_or_default(), self.hist.max().unwrap_or_default());
         let n = self.hist.count() as f64;
         let value = self.hist.estimate(((rank - 0.5) / n).clamp(0.0, 1.0)).unwrap_or_default();
-        let bins = self.hist.bins();
-        let (low, next) = (bins.lowest_equivalent(value.0), bins.next_non_equivalent(value.0));
-        let count = bins.count_at(value.0);
-        let before = low.checked_sub(1);
-        let beside = before.map_or(0, |before| bins.count_at(before)).min(bins.count_at(next));
+        let (low, next) = (Hist::bin_start(value).0, Hist::bin_end(value));
+        let count = self.hist.count_in_bin(value);
+        let before = low.checked_sub(1).map(Span);
+        let count_of = |t: Span| self.hist.count_in_bin(t);
+        let beside = before.map_or(0, count_of).min(count_of(next));
         Place {
             least: low.clamp(min.0, max.0) as f64,
             greatest: value.0 as f64,
             low: low as f64,
-            width: (next - low) as f64,
-            below: before.map_or(0, |before| bins.count_between(0, before)) as f64,
+            width: (next.0 - low) as f64,
+            below: before.map_or(0, |before| self.hist.count_between(Span::ZERO, before)) as f64,
             count: count as f64,
             even: count <= beside * EVEN,
         }
