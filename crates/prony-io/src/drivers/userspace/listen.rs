@@ -7,8 +7,9 @@ use super::packet_socket::{PacketSocket, ReservedPort};
 use super::{Settings, Via, ready};
 use crate::error::SetupError;
 
-/// The SCTP port for port 0.
+/// The SCTP port for port 0, or over IP the highest that is free among this many.
 const ANY_PORT: u16 = 49_151;
+const ANY_PORTS: u16 = 100;
 
 /// A socket that accepts associations.
 #[derive(Debug)]
@@ -60,13 +61,44 @@ pub fn bind(at: SocketAddr, settings: Settings) -> Result<Listener, SetupError> 
 }
 
 fn open(at: SocketAddr, settings: Settings) -> io::Result<Listener> {
-    let port = if at.port() == 0 { ANY_PORT } else { at.port() };
     let bound = PacketSocket::address(settings.via, at.ip(), settings.udp_port);
     let socket = PacketSocket::open(settings.via, bound, None)?;
-    let reserved = match settings.via {
-        Via::Udp => None,
-        Via::Raw => Some(ReservedPort::new(port)?),
+    let ports = if at.port() == 0 { (ANY_PORT, ANY_PORTS) } else { (at.port(), 1) };
+    let (port, reserved) = match settings.via {
+        Via::Udp => (ports.0, None),
+        Via::Raw => reserve(ports)?,
     };
     let local = socket.local()?;
     Ok(Listener { socket, settings, port, reserved, local })
+}
+
+/// Reserve the first free one of this many ports, in descending order.
+fn reserve((first, many): (u16, u16)) -> io::Result<(u16, Option<ReservedPort>)> {
+    let mut last = io::ErrorKind::AddrInUse.into();
+    for port in (0..many).map_while(|below| first.checked_sub(below)) {
+        match ReservedPort::new(port) {
+            Ok(reserved) => return Ok((port, Some(reserved))),
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => last = e,
+            Err(e) => return Err(e),
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_passed_over() {
+        // The ports of other tests are higher.
+        let first = 40_000 + std::process::id() as u16 % 5_000;
+        let (port, one) = reserve((first, 100)).expect("one of a hundred is free");
+        let (next, two) = reserve((port, 100)).expect("one of a hundred is free");
+        assert!(next < port && next > port - 100, "{next} after {port}");
+        let error = reserve((port, 1)).expect_err("in use");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop((one, two));
+        assert_eq!(reserve((port, 1)).expect("free again").0, port);
+    }
 }
