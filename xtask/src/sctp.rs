@@ -53,6 +53,13 @@ pub(crate) fn report_skipped() {
     }
 }
 
+/// Download the kernels of the virtual machines, if they are needed and can be had: the steps that
+/// run these machines run at the same time.
+pub(crate) fn prepare() {
+    can_run();
+    has_virtual_time();
+}
+
 fn can_run() -> bool {
     output(&mut program(GUEST, &["--check"])).is_ok()
 }

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::readers;
+use crate::sctp;
 use crate::shell::{is_root, program, run, which};
 
 /// A program and its Debian package.
@@ -59,6 +60,7 @@ pub(super) fn install() -> Result<()> {
     {
         println!("{e:#}");
     }
+    sctp::prepare();
     readers::install()
 }
 
