@@ -307,7 +307,9 @@ fn prints_tables_of_zeros_for_a_refused_port() {
     assert!(ours.contains("Total:          0    0   0.0      0       0\n"), "{ours}");
     assert!(ours.ends_with(" 100%      0 (longest request)\n"), "{ours}");
     if have("ab") {
-        assert_eq!(tables(&real("ab", &words)), ours);
+        // On a busy machine, its refused connects may differ by a tenth of a millisecond.
+        let real = tables(&real("ab", &words)).replace("   0.1 ", "   0.0 ");
+        assert_eq!(real, ours);
     }
 }
 
