@@ -308,8 +308,14 @@ fn prints_tables_of_zeros_for_a_refused_port() {
     assert!(ours.ends_with(" 100%      0 (longest request)\n"), "{ours}");
     if have("ab") {
         // On a busy machine, its refused connects may differ by a tenth of a millisecond.
-        let real = tables(&real("ab", &words)).replace("   0.1 ", "   0.0 ");
-        assert_eq!(real, ours);
+        let mut theirs = tables(&real("ab", &words));
+        for _ in 0..5 {
+            if theirs == ours {
+                break;
+            }
+            theirs = tables(&real("ab", &words));
+        }
+        assert_eq!(theirs, ours);
     }
 }
 
