@@ -52,7 +52,8 @@ impl ResponseLowerBound {
     }
 }
 
-/// Builds a [`ResponseLowerBound`]. Its bins cost a tenth of a histogram's to update.
+/// Builds a [`ResponseLowerBound`]. Its bins cost less to update than a histogram, which also keeps
+/// exact sums.
 #[derive(Debug, Default)]
 pub(super) struct LowerBounds {
     bins: Vec<u64>,

@@ -10,9 +10,8 @@ const BITS: u32 = 10;
 const BINS: usize = 33 << BITS;
 
 /// How many times are in each bin. New bins are pages of zeros that the kernel provides when they
-/// are written to.
-///
-/// The ranges in the arguments contain all times, so that the rest need not be searched.
+/// are written to: so no method goes through all of them, but only through those of a range of
+/// times, in nanoseconds. Where the whole is meant, that is from the shortest to the longest.
 #[derive(Debug)]
 pub(super) struct Bins(Box<[u64; BINS]>);
 
@@ -48,14 +47,14 @@ impl Bins {
         self.0[bin_of(ns)] += n;
     }
 
-    /// A copy. The bins of no time need no memory.
+    /// A copy of those of these times.
     pub(super) fn copy(&self, times: RangeInclusive<u64>) -> Self {
         let mut copy = Self::default();
         copy.merge(self, times);
         copy
     }
 
-    /// Add those of other bins.
+    /// Add those of these times in other bins.
     pub(super) fn merge(&mut self, other: &Self, times: RangeInclusive<u64>) {
         let range = range(&times);
         for (mine, n) in self.0[range.clone()].iter_mut().zip(&other.0[range]) {

@@ -130,6 +130,39 @@ fn keeps_the_exact_maximum_of_times_over_an_hour() {
     assert!(h.stdev_ns().is_some_and(f64::is_finite));
 }
 
+/// From a file, the bins, the count, and the shortest and the longest time must agree.
+#[test]
+fn a_saved_histogram_that_contradicts_itself_is_refused() {
+    let hour = TIME_MAX.0;
+    for values in
+        [vec![5, 5, 70_000, 9_000_000], vec![0], vec![hour + 7, 2 * hour], vec![1, u64::MAX]]
+    {
+        let saved = serde_json::to_value(hist(&values)).expect("serializable");
+        let read = |saved| serde_json::from_value::<Hist>(saved).map_err(|e| e.to_string());
+        assert_eq!(read(saved.clone()).as_ref(), Ok(&hist(&values)), "{values:?}");
+        let changed = |key: &str, to: serde_json::Value| {
+            let mut saved = saved.clone();
+            assert!(saved[key] != to, "{key}");
+            saved[key] = to;
+            read(saved).expect_err("a contradiction")
+        };
+        let count = (values.len() + 1).into();
+        assert_eq!(
+            changed("count", count),
+            "the histogram contradicts its count, minimum or maximum"
+        );
+    }
+    let saved = serde_json::to_value(hist(&[5_000, 70_000, 9_000_000])).expect("serializable");
+    for (key, ns) in
+        [("min_ns", 5_100), ("min_ns", 8_000_000), ("max_ns", 8_000_000), ("max_ns", 6_000)]
+    {
+        let mut saved = saved.clone();
+        saved[key] = ns.into();
+        let e = serde_json::from_value::<Hist>(saved).expect_err("bins beyond it").to_string();
+        assert_eq!(e, "the histogram has times beyond its minimum or maximum", "{key} {ns}");
+    }
+}
+
 fn times() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(prop_oneof![0..2_000_u64, 0..=TIME_MAX.0], 0..200)
 }
