@@ -3,7 +3,7 @@
 //! that one that cannot be had keeps no other away.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
@@ -148,7 +148,7 @@ pub(super) fn junit_schema() -> Result<()> {
 
 /// The unpacked source of a Python package, which is not installed.
 fn source_of(package: &str, version: &str) -> Result<()> {
-    let folder: PathBuf = folder()?;
+    let folder = folder()?;
     let python = which("python3").context("python3 is not installed")?;
     let download = ["download", "--no-deps", "--no-binary", ":all:", "--dest"];
     let dest = folder.to_str().context("a target folder in UTF-8")?;
