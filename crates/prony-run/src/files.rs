@@ -1,16 +1,20 @@
 //! Reads complete files, and opens those with bodies that are too long for memory.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use prony_core::plan::{BodyFile, CallSpec, ReadAt};
+use rustix::fs::OFlags;
 
 use crate::error::Error;
 
-/// The maximum size of a file that is read: 64 MiB.
-const FILE_MAX: u64 = 64 << 20;
+/// The maximum size of a file that is read, unless its reader has another: 64 MiB.
+pub const FILE_MAX: u64 = 64 << 20;
+
+/// The longest body that is read for requests of the older tools: 1 GiB.
+pub const BODY_MAX: u64 = 1 << 30;
 
 /// The body of a request, from a text or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +65,7 @@ impl ReadAt for Open {
 /// names it in error messages.
 ///
 /// # Errors
-/// It cannot be read, or is longer than 64 MiB and not a file that can be read again.
+/// It cannot be read, or is no file.
 pub fn body(what: &'static str, path: &Path) -> Result<Body, Error> {
     let open = || {
         if path.as_os_str() == "-" || !path.metadata()?.is_file() {
@@ -91,34 +95,96 @@ pub fn body(what: &'static str, path: &Path) -> Result<Body, Error> {
 /// Reads a text file, or standard input for `-`. `what` names it in error messages.
 ///
 /// # Errors
-/// It cannot be read, is longer than 64 MiB, or is not UTF-8.
+/// It cannot be read, is no file, is longer than 64 MiB, or is not UTF-8.
 pub fn read_text(what: &'static str, path: &Path) -> Result<String, Error> {
-    String::from_utf8(read(what, path)?).map_err(|_| Error::Unreadable {
-        what,
-        path: path.to_owned(),
-        why: io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"),
-    })
+    bounded_text(path).map_err(|why| Error::Unreadable { what, path: path.to_owned(), why })
+}
+
+/// The same, for callers with a message of their own.
+///
+/// # Errors
+/// It cannot be read, is no file, is longer than 64 MiB, or is not UTF-8.
+pub fn bounded_text(path: &Path) -> io::Result<String> {
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text");
+    String::from_utf8(bounded(path, FILE_MAX)?).map_err(not_text)
 }
 
 /// Reads a file, or standard input for `-`. `what` names it in error messages.
 ///
 /// # Errors
-/// It cannot be read, or is longer than 64 MiB.
+/// It cannot be read, is no file, or is longer than 64 MiB.
 pub fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, Error> {
-    let read = || {
-        let source: Box<dyn Read> = if path.as_os_str() == "-" {
-            Box::new(io::stdin().lock())
-        } else {
-            Box::new(File::open(path)?)
-        };
-        let mut bytes = Vec::new();
-        source.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > FILE_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "longer than 64 MiB"));
-        }
-        Ok(bytes)
+    read_bounded(what, path, FILE_MAX)
+}
+
+/// Reads a file of at most `limit` bytes, or standard input for `-`. `what` names it in error
+/// messages.
+///
+/// # Errors
+/// It cannot be read, is no file, or is longer.
+pub fn read_bounded(what: &'static str, path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+    bounded(path, limit).map_err(|why| Error::Unreadable { what, path: path.to_owned(), why })
+}
+
+/// The same, for callers with a message of their own.
+///
+/// # Errors
+/// It cannot be read, is no file, or is longer.
+pub fn bounded(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let source: Box<dyn Read> = if path.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(open_file(path)?)
     };
-    read().map_err(|why| Error::Unreadable { what, path: path.to_owned(), why })
+    let mut bytes = Vec::new();
+    source.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let why = format!("it is longer than {}, the most that is read", size(limit));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(bytes)
+}
+
+/// Opens a file to read it. Never waits: a named pipe, a socket or a device is refused.
+///
+/// # Errors
+/// It cannot be opened, or is no file.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    if path.metadata()?.file_type().is_socket() {
+        return Err(no_file("a socket"));
+    }
+    // What the shell passes with `<(COMMAND)` is open already, and its end comes.
+    let passed = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
+    if passed.iter().any(|place| path.starts_with(place)) {
+        return File::open(path);
+    }
+    // Opening a pipe waits for its writer without these flags, which change nothing for a file.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    match () {
+        () if kind.is_fifo() => Err(no_file("a named pipe")),
+        () if kind.is_block_device() => Err(no_file("a device")),
+        // The empty file.
+        () if kind.is_char_device() && path != Path::new("/dev/null") => Err(no_file("a device")),
+        () => Ok(file),
+    }
+}
+
+fn no_file(what: &str) -> io::Error {
+    let why = format!("it is {what}, not a file; save its content in a file, or pipe it to `-`");
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+/// A size in a sentence, in whole units where there are any.
+fn size(bytes: u64) -> String {
+    match bytes {
+        _ if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
+        _ if bytes >= 1 << 20 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes >= 1 << 10 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
+    }
 }
 
 #[cfg(test)]
@@ -139,5 +205,33 @@ mod tests {
         assert_eq!((opened.length, &*opened.name), (FILE_MAX + 1, path.to_str().expect("text")));
         let refused = body("--body", &folder.path().join("none")).expect_err("there is none");
         assert!(matches!(refused, Error::Unreadable { what: "--body", .. }), "{refused}");
+    }
+
+    #[test]
+    fn only_files_are_read_and_no_more_than_the_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        std::fs::write(&path, [7; 2048]).expect("a file");
+        let of = |path: &Path, limit| bounded(path, limit).map_err(|why| why.to_string());
+        assert_eq!(of(&path, 2048), Ok(vec![7; 2048]));
+        let longer = "it is longer than 1 KiB, the most that is read";
+        assert_eq!(of(&path, 1024), Err(longer.to_owned()));
+        assert_eq!(of(Path::new("/dev/null"), 0), Ok(Vec::new()));
+        // Nothing writes to this pipe: a reader that opens it waits for ever.
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0)
+            .expect("a named pipe");
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+        for (path, what) in [
+            (pipe.as_path(), "a named pipe"),
+            (&socket, "a socket"),
+            (Path::new("/dev/zero"), "a device"),
+        ] {
+            let why = of(path, 1024).expect_err("no file");
+            assert!(why.starts_with(&format!("it is {what}, not a file; ")), "{why}");
+        }
+        assert!(of(folder.path(), 1024).is_err(), "a folder");
     }
 }

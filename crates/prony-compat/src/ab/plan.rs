@@ -1,7 +1,7 @@
 //! From the options to the plan. ab's request is kept byte for byte, except for a space after a
 //! colon.
 
-use std::fs;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -10,6 +10,7 @@ use prony_core::target::{Endpoint, Url, parse_header};
 use prony_core::units::Span;
 use prony_io::ConnectTo;
 use prony_run::error::Error;
+use prony_run::files::{self, BODY_MAX};
 
 use super::options::{Options, Ssl};
 use crate::plan::{closed, suites, unverified};
@@ -74,7 +75,7 @@ fn tls(ssl: &Ssl) -> Result<Box<TlsSpec>, Error> {
         }
     }
     if let Some(path) = &ssl.certificate {
-        let pem = fs::read_to_string(path).map_err(|why| {
+        let pem = files::bounded_text(Path::new(path)).map_err(|why| {
             let why = prony_run::error::plain(&why.to_string());
             Error::Argument(format!("unable to get certificate from '{path}': {why}"))
         })?;
@@ -92,7 +93,7 @@ fn proxy(text: &str) -> Result<(String, u16), Error> {
 fn call(options: &Options, url: &Url) -> Result<CallSpec, Error> {
     let body = match &options.body {
         None => Vec::new(),
-        Some(path) => fs::read(path).map_err(|why| {
+        Some(path) => files::bounded(Path::new(path), BODY_MAX).map_err(|why| {
             let why = prony_run::error::plain(&why.to_string());
             Error::Argument(format!("Could not open POST data file ({path}): {why}"))
         })?,

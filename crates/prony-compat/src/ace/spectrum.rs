@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use prony_core::units::Span;
 use prony_io::{Control, clock};
 use prony_report::{OverSize, over_size};
+use prony_run::files;
 use prony_run::interrupt::stoppable;
 use prony_run::output::to_stderr;
 use prony_run::run::Provenance;
@@ -177,7 +178,7 @@ fn wish(
 impl Wish {
     /// Apply the configuration file.
     fn given(self) -> Result<Given, String> {
-        let text = fs::read_to_string(&self.config)
+        let text = files::bounded_text(Path::new(&self.config))
             .map_err(|_| format!("cannot open file: {}", self.config))?;
         let further = quoted(&text);
         say(&format!("Read options from {}: \"{further}\"\n\n", self.config));

@@ -1,6 +1,6 @@
 //! From the options to the plan: independent clients, each with its requests, streams and times.
 
-use std::fs;
+use std::path::Path;
 
 use prony_core::plan::{
     CallSpec, Clients, Expect, Http2Spec, HttpVersion, Load, Pace, Plan, Stop, Think, TlsSpec,
@@ -8,6 +8,7 @@ use prony_core::plan::{
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_run::error::Error;
+use prony_run::files::{self, BODY_MAX};
 
 use super::options::Options;
 use super::uris::{self, Uris};
@@ -24,7 +25,7 @@ pub(super) fn of(options: &Options) -> Result<Plan, Error> {
         None => None,
         Some(path) => {
             let refused = |_| Error::Argument(format!("-d: Could not mmap file {path}"));
-            Some(fs::read(path).map_err(refused)?)
+            Some(files::bounded(Path::new(path), BODY_MAX).map_err(refused)?)
         }
     };
     let h1 = http == HttpVersion::Http11;

@@ -1,11 +1,11 @@
 //! The URIs of a run: from the command line, a file, or a script of times.
 
-use std::io::Read as _;
-use std::{fs, io};
+use std::path::Path;
 
 use prony_core::target::{Endpoint, Url};
 use prony_core::units::Span;
 use prony_run::error::Error;
+use prony_run::files;
 
 use super::options::Options;
 
@@ -80,13 +80,8 @@ fn path(text: &str) -> Result<String, Error> {
 }
 
 fn read(path: &str) -> Result<String, Error> {
-    let text = if path == "-" {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        fs::read_to_string(path)
-    };
-    text.map_err(|_| refused(format!("cannot read input file: {}", shown(path))))
+    files::bounded_text(Path::new(path))
+        .map_err(|_| refused(format!("cannot read input file: {}", shown(path))))
 }
 
 /// Lines of an offset in milliseconds, a tab and a URI.

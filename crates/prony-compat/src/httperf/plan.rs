@@ -1,6 +1,5 @@
 //! From the options to the plan.
 
-use std::fs;
 use std::path::Path;
 
 use prony_core::plan::{
@@ -10,6 +9,7 @@ use prony_core::plan::{
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
+use prony_run::files::{self, FILE_MAX};
 
 use super::options::{Opts, Workload};
 use super::pages::{self, Levels};
@@ -94,7 +94,7 @@ pub(super) fn plan(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<(Plan, bool),
 fn servers(o: &Opts) -> Result<Vec<String>, Refusal> {
     let Some(file) = &o.servers else { return Ok(vec![o.server.clone()]) };
     let name = file.display();
-    let text = fs::read_to_string(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
+    let text = files::bounded_text(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
     let list: Vec<String> = text
         .split(if text.contains('\0') { '\0' } else { '\n' })
         .filter(|server| !server.trim().is_empty())
@@ -264,7 +264,8 @@ fn logged(
     file: &Path,
 ) -> Result<Vec<SessionKind>, Refusal> {
     let name = file.display();
-    let text = fs::read(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
+    let text =
+        files::bounded(file, FILE_MAX).map_err(|_| Refusal::new(format!("can't open {name}")))?;
     let refused = |errors: Vec<LogError>| {
         // An error has at least one entry.
         let Some(e) = errors.first() else { return Refusal::new("") };

@@ -1,11 +1,11 @@
 //! The bytes of httperf's requests.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use prony_core::plan::{CallSpec, Shared};
 use prony_core::target::parse_header;
+use prony_run::files::{self, FILE_MAX};
 
 use super::options::Opts;
 use super::values::Refusal;
@@ -111,7 +111,7 @@ pub(super) fn added(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Ref
 
 fn read(file: &Path) -> Result<Vec<u8>, Refusal> {
     let failed = |e| Refusal::new(format!("failed to open header file {}: {e}", file.display()));
-    fs::read(file).map_err(failed)
+    files::bounded(file, FILE_MAX).map_err(failed)
 }
 
 /// Add a missing line end, for which the server would wait.

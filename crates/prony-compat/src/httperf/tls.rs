@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use prony_core::plan::{Resume, TlsSpec, TlsVersion};
+use prony_run::files;
 
 use super::options::Opts;
 use super::values::Refusal;
@@ -45,7 +46,7 @@ pub(super) fn spec(o: &Opts) -> Result<Option<Box<TlsSpec>>, Refusal> {
 
 fn read(file: &Path, option: &str) -> Result<String, Refusal> {
     let failed = |e| Refusal::new(format!("{option} {}: {e}", file.display()));
-    fs::read_to_string(file).map_err(failed)
+    files::bounded_text(file).map_err(failed)
 }
 
 /// All certificates (PEM) in a directory.
@@ -56,7 +57,7 @@ fn certificates(folder: &Path) -> Result<String, Refusal> {
         files.push(entry.map_err(failed)?.path());
     }
     files.sort();
-    let texts = files.iter().filter(|f| f.is_file()).filter_map(|f| fs::read_to_string(f).ok());
+    let texts = files.iter().filter(|f| f.is_file()).filter_map(|f| files::bounded_text(f).ok());
     Ok(texts.filter(|text| text.contains("BEGIN CERTIFICATE")).collect())
 }
 

@@ -1,7 +1,8 @@
 //! The source of the URIs: a single one, a set of files (`--wset`), or a list (`--wlog`).
 
-use std::fs;
 use std::path::Path;
+
+use prony_run::files::{self, FILE_MAX};
 
 use super::options::{Opts, Uris};
 use super::values::Refusal;
@@ -74,7 +75,8 @@ fn file_uri(prefix: &str, file: u64, files: u64) -> String {
 
 fn log(repeats: bool, file: &Path) -> Result<Sequence, Refusal> {
     let name = file.display();
-    let bytes = fs::read(file).map_err(|_| Refusal::new(format!("can't open {name}")))?;
+    let bytes =
+        files::bounded(file, FILE_MAX).map_err(|_| Refusal::new(format!("can't open {name}")))?;
     if bytes.is_empty() {
         return Err(Refusal::new(format!("file {name} is empty")));
     }
@@ -96,6 +98,8 @@ fn log(repeats: bool, file: &Path) -> Result<Sequence, Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn uris_of_set(

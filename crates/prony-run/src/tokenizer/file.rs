@@ -9,6 +9,10 @@ use prony_core::tokenizer::CountTokens;
 use tokenizers::Tokenizer;
 
 use crate::error::Error;
+use crate::files;
+
+/// The longest file that is read: 128 MiB. Those of large vocabularies have 40.
+const TOKENIZER_MAX: u64 = 128 << 20;
 
 /// The tokenizer that was read last, and its file as it was then. Reading a large one takes a
 /// second, and a search has many trials.
@@ -36,7 +40,7 @@ pub(super) fn read(path: &str) -> Result<Arc<dyn CountTokens>, Error> {
     {
         return Ok(Arc::clone(tokenizer));
     }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let bytes = files::bounded(Path::new(path), TOKENIZER_MAX).map_err(unreadable)?;
     let tokenizer: Arc<dyn CountTokens> = Arc::new(parse(path, &bytes)?);
     *last = Some((file, Arc::clone(&tokenizer)));
     Ok(tokenizer)

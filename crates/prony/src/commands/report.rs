@@ -1,8 +1,6 @@
 //! `prony report`: shows or compares saved results.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use prony_core::summary::Summary;
@@ -10,12 +8,15 @@ use prony_report::phased::{Outcome, Phased};
 use prony_report::{self, Saved, json};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
-use prony_run::output;
+use prony_run::{files, output};
 
 use super::github::publish_run;
 use super::{phases, style, trend};
 use crate::cli;
 use crate::cli::output::ReportArgs;
+
+/// The longest saved report that is read: 256 MiB.
+const REPORT_MAX: u64 = 256 << 20;
 
 /// Reads the files, and prints and writes the reports.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
@@ -115,14 +116,7 @@ fn refused(path: &Path, why: &str) -> Error {
 
 /// The text of a saved result.
 fn text_of(path: &Path) -> Result<String, Error> {
-    let bytes = if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        fs::read(path)
-    };
-    let bytes =
-        bytes.map_err(|why| Error::Unreadable { what: "report", path: path.into(), why })?;
+    let bytes = files::read_bounded("report", path, REPORT_MAX)?;
     String::from_utf8(bytes).map_err(|_| refused(path, "not a text file"))
 }
 

@@ -8,6 +8,7 @@ use prony_core::summary::SelfTested;
 use prony_io::host::Host;
 use prony_report::layout;
 use prony_run::error::Error;
+use prony_run::files;
 use serde::Deserialize;
 
 use super::record::{Record, SCHEMA};
@@ -43,7 +44,7 @@ pub(crate) fn json(record: &Record) -> String {
 /// The last self-test, for reports; `None` if there is none, or if it is from another host (hosts
 /// can share a home directory).
 pub(crate) fn cited() -> Option<SelfTested> {
-    let text = fs::read_to_string(default_path()?).ok()?;
+    let text = files::bounded_text(&default_path()?).ok()?;
     of(&text, &Host::look(), env!("CARGO_PKG_VERSION"))
 }
 

@@ -6,6 +6,7 @@ mod aggregators;
 mod arrivals;
 mod aws;
 mod beside;
+mod bounded;
 mod broadcast;
 mod build_server;
 mod capacity;

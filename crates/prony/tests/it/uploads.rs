@@ -236,7 +236,7 @@ fn what_looks_into_a_body_is_refused() {
     refused(&[url, "-b", &body, "--hosts", "2"], "give each host its share with --shard");
     let key = ["--user", "key:secret", "--aws-sigv4", "aws:amz:us-east-1:s3"];
     refused(&[&[url, "-b", &body], &key[..]].concat(), "it cannot be signed for AWS");
-    refused(&[url, "-F", &format!("file={body}")], "longer than 64 MiB");
+    refused(&[url, "-F", &format!("file={body}")], "longer than 64 MiB, the most that is read");
     let file = folder.path().join("plan.toml");
     for (more, why) in [
         ("compress = 'gzip'", "a body over 64 MiB is sent from its file, as it is"),

@@ -1,5 +1,7 @@
 //! Command lines as plans.
 
+use std::fs;
+
 use super::*;
 use crate::httperf::options::{self, Wish};
 
