@@ -5,6 +5,7 @@
 mod broadcast;
 mod checks;
 mod decided;
+mod judgment;
 mod named;
 mod offered;
 pub mod phased;
@@ -21,10 +22,7 @@ use prony_core::plan::Plan;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
-use prony_core::summary::{
-    Bottleneck, Figures, METER_ADDED, QUANTILES, Reason, Row, RunInfo, Summary, Verdict,
-    WorkerStats,
-};
+use prony_core::summary::{Figures, QUANTILES, Row, RunInfo, Summary, WorkerStats};
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +31,7 @@ use super::{layout, phases, words};
 use broadcast::Broadcast;
 use checks::{CheckRow, GroupRow};
 use decided::Decided;
+use judgment::Judgment;
 use named::Named;
 use offered::Offered;
 use place::place;
@@ -73,50 +72,6 @@ struct Brief {
     p99: Option<f64>,
     p999: Option<f64>,
     max: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct Judgment {
-    verdict: Verdict,
-    reasons: Vec<ReasonLine>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failed: Option<Failures>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shared_host: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    meter_added: Option<MeterAdded>,
-    bottleneck: Option<Limiting>,
-}
-
-/// Upper bounds of what the meter added to quantiles of the response time.
-#[derive(Serialize)]
-struct MeterAdded {
-    p50_ns: Option<u64>,
-    p90_ns: Option<u64>,
-    p99_ns: Option<u64>,
-    max_ns: Option<u64>,
-}
-
-/// Failed requests, in any verdict.
-#[derive(Serialize)]
-struct Failures {
-    share: f64,
-    requests: u64,
-    sentence: String,
-}
-
-#[derive(Serialize)]
-struct Limiting {
-    #[serde(flatten)]
-    bottleneck: Bottleneck,
-    sentence: String,
-}
-
-#[derive(Serialize)]
-struct ReasonLine {
-    #[serde(flatten)]
-    reason: Reason,
-    sentence: String,
 }
 
 /// Warm-up or measurement: derived figures, and the complete tally.
@@ -384,30 +339,6 @@ impl Brief {
             p999: us(0.999),
             max: us(1.0),
         }
-    }
-}
-
-impl Judgment {
-    fn of(summary: &Summary) -> Self {
-        let judgment = summary.verdict();
-        let bottleneck = summary.bottleneck(&judgment).map(|bottleneck| {
-            let sentence = words::bottleneck(&bottleneck);
-            Limiting { bottleneck, sentence }
-        });
-        let failed = words::failures(summary).map(|sentence| {
-            let (share, requests) = (summary.main.error_share(), summary.main.failed);
-            Failures { share: share.unwrap_or_default(), requests, sentence }
-        });
-        let shared_host = words::shared_host(&judgment, summary);
-        let added = METER_ADDED.map(|(_, q)| summary.main.meter_added(q).map(|t| t.0));
-        let [p50_ns, p90_ns, p99_ns, max_ns] = added;
-        let meter_added = max_ns.map(|_| MeterAdded { p50_ns, p90_ns, p99_ns, max_ns });
-        let line = |reason: Reason| {
-            let sentence = words::reason(&reason, summary);
-            ReasonLine { reason, sentence }
-        };
-        let reasons = judgment.reasons.into_iter().map(line).collect();
-        Self { verdict: judgment.verdict, reasons, failed, shared_host, meter_added, bottleneck }
     }
 }
 

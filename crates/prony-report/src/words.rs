@@ -2,19 +2,20 @@
 //! do about it, and the bottleneck.
 
 pub(crate) mod changes;
+mod meter;
 mod thresholds;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{Plan, status_text};
 use prony_core::summary::confidence::{Goal, NoInterval};
 use prony_core::summary::{
-    Bottleneck, Change, Figure, Judgment, METER_ADDED, Queued, Reason, SelfTested, Summary,
-    Verdict, Waiting,
+    Bottleneck, Change, Figure, Judgment, Queued, Reason, SelfTested, Summary, Verdict, Waiting,
 };
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::{hosts, units};
+pub use meter::{meter_added, meter_added_in_streams};
 pub use thresholds::{decided, outcome, threshold};
 
 /// The name of an error in every format.
@@ -166,7 +167,9 @@ pub fn reason(reason: &Reason, summary: &Summary) -> String {
             units::rate(*target),
             more_threads(summary, ", ")
         ),
-        Reason::SendLag { p99, response_p50 } => lag(*p99, *response_p50, summary),
+        &Reason::SendLag { sent, percentile, lag, time, typical } => {
+            meter::lag(&meter::Late { sent, percentile, lag, time, typical }, summary)
+        }
         Reason::CpuThrottled { time, share } => format!(
             "the CPU quota of its control group throttled the meter for {}, {} of the run: raise the \
              quota (cpu.max, --cpus), or lower the load",
@@ -290,16 +293,6 @@ fn noun(summary: &Summary) -> &'static str {
     if summary.plan.exchange.is_some() { "exchanges" } else { "requests" }
 }
 
-/// Upper bounds of what the meter itself added to the response times; `None` where unknown.
-pub fn meter_added(summary: &Summary) -> Option<String> {
-    let added = |(name, q)| {
-        let most = summary.main.meter_added(q)?;
-        Some(format!("{} of {name}", units::span(most)))
-    };
-    let figures: Vec<String> = METER_ADDED.into_iter().filter_map(added).collect();
-    (!figures.is_empty()).then(|| format!("at most {}", figures.join(", ")))
-}
-
 /// Advice for a `CLIENT-LIMITED` run against a target on the same machine: the two share its cores,
 /// which no other figure of the report shows.
 pub fn shared_host(judgment: &Judgment, summary: &Summary) -> Option<String> {
@@ -334,22 +327,6 @@ fn more_threads(summary: &Summary, then: &str) -> String {
         return String::new();
     }
     format!("more threads (--threads){then}")
-}
-
-/// With `--precision T`, arrivals wait up to T to be sent together. A send lag of about T comes
-/// from that option, so the advice names it.
-fn lag(p99: Span, response_p50: Span, summary: &Summary) -> String {
-    let advice = match summary.run.precision {
-        Some(precision) if p99 <= precision + precision / 4 => format!(
-            "--precision {precision} delays requests by up to that time: choose a finer one, or auto"
-        ),
-        _ => format!("use {}a lower rate, or a quieter machine", more_threads(summary, ", ")),
-    };
-    format!(
-        "the meter sent late: the p99 of the send lag is {}, the median response time {}: {advice}",
-        units::span(p99),
-        units::span(response_p50)
-    )
 }
 
 fn too_wide(goal: &Goal, reach: Option<f64>, summary: &Summary) -> String {

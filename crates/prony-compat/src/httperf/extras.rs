@@ -104,8 +104,9 @@ fn verdict(summary: &Summary) -> String {
         Reason::RateMissed { target, sent } => {
             format!("the target rate was {target:.1} starts/s, the sent rate {sent:.1}/s")
         }
-        Reason::SendLag { p99, .. } => {
-            format!("1 % of the calls were sent {:.3} ms late or later", p99.as_secs_f64() * 1e3)
+        Reason::SendLag { percentile: Some(percentile), lag, .. } => {
+            let (share, ms) = (100.0 - percentile, lag.as_secs_f64() * 1e3);
+            format!("{share:.0} % of the calls were sent {ms:.3} ms late or later")
         }
         Reason::ResourceExhausted { fault, requests } => {
             let what = match fault {

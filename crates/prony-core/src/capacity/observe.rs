@@ -196,8 +196,10 @@ fn holds_despite(judgment: &Judgment, thresholds: &[Threshold], excess: &[Option
         )
     });
     // Messages that wait to be read arrive without a gap.
-    let grows =
-        |t: &Threshold| !matches!(t.figure, Figure::Time(Timed::MessageGap | Timed::Transfer, _));
+    let grows = |t: &Threshold| {
+        let of_gaps = [Timed::MessageGap, Timed::ChunkGap, Timed::Itl, Timed::Transfer];
+        !matches!(t.figure, Figure::Time(time, _) if of_gaps.contains(&time))
+    };
     let far = |(t, e): (&Threshold, &Option<f64>)| grows(t) && e.is_some_and(|e| e < EXCESS_MIN);
     delays && thresholds.iter().zip(excess).all(far)
 }

@@ -311,9 +311,9 @@ pub trait Sink {
         let _ = (id, token);
     }
 
-    /// The pong to a ping that was due at this time has arrived.
-    fn ping_answered(&mut self, due: Nanos) {
-        let _ = due;
+    /// The pong to a ping that was due and sent at these times has arrived.
+    fn ping_answered(&mut self, times: [Nanos; 2]) {
+        let _ = times;
     }
 
     /// The connection of a subscriber of a broadcast is open.

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::merge::{add, merge_fields, optional};
-use super::{Recorder, Tally};
+use super::meter::Bound;
+use super::{Recorder, StreamTime, Tally};
 use crate::messages::{BroadcastLog, Delivery, Stamp};
 use crate::units::Nanos;
 
@@ -106,8 +107,12 @@ impl Recorder {
             Delivery::Reordered => counts.reordered += 1,
             Delivery::InOrder => {}
         }
-        counts.delivery.record(now.since(stamp.intended));
+        let time = now.since(stamp.intended);
+        counts.delivery.record(time);
         self.broadcast_log().received(stamp, now);
+        let bound = Bound::of_answer(stamp.sent.since(stamp.intended), now.since(stamp.sent));
+        // Like the delivery itself, always in the measurement.
+        self.bound(StreamTime::Delivery, (Nanos::MAX, now), time, bound);
     }
 
     /// A subscriber has received a message without a stamp of this run.

@@ -54,6 +54,7 @@ impl Tally {
             pings: None,
             tokens: None,
             without_meter: None,
+            streams_without_meter: BTreeMap::new(),
             phases: None,
             sessions: None,
             names: Vec::new(),

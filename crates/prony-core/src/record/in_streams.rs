@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::merge::{add, merge_fields, optional};
-use super::{Recorder, StreamTime};
+use super::meter::Bound;
+use super::{Recorder, Stamps, StreamTime};
 use crate::messages::Matched;
 use crate::proto::Reply;
 use crate::units::{Nanos, Span};
@@ -151,6 +152,30 @@ impl Reconnects {
     }
 }
 
+/// When the request of a stream was due and sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallStart {
+    /// When it was due.
+    pub intended: Nanos,
+    /// When its first byte was passed to the kernel.
+    pub sent: Nanos,
+    /// What the meter can have added before that.
+    pub before: Span,
+}
+
+impl CallStart {
+    /// That of a request with these timestamps.
+    pub fn of(stamps: &Stamps) -> Self {
+        let (intended, sent) = (stamps.intended, stamps.sent);
+        Self { intended, sent, before: stamps.lag() + stamps.late }
+    }
+
+    /// What bounds the meter's part of a time from it to what arrived at `now`.
+    pub(super) fn bound(&self, now: Nanos) -> Bound {
+        Bound::of_answer(self.before, now.since(self.sent))
+    }
+}
+
 impl Recorder {
     fn in_streams(&mut self, intended: Nanos) -> &mut StreamMessages {
         self.section(intended).tally.stream_messages.get_or_insert_default()
@@ -164,11 +189,13 @@ impl Recorder {
         self.section(intended).tally.times.message_lag.record(lag);
     }
 
-    /// The first message of a reply has arrived, `time` after the intended start of its call.
-    pub fn first_message(&mut self, intended: Nanos, time: Span) {
+    /// The first message of a reply has arrived at `now`.
+    pub fn first_message(&mut self, start: CallStart, now: Nanos) {
+        let (intended, time) = (start.intended, now.since(start.intended));
         self.in_streams(intended).received += 1;
         self.section(intended).tally.times.first_message.record(time);
-        self.over_time(intended, StreamTime::FirstMessage, intended + time, time);
+        self.over_time(intended, StreamTime::FirstMessage, now, time);
+        self.bound(StreamTime::FirstMessage, (intended, now), time, start.bound(now));
     }
 
     /// A message of a reply has arrived, of which no time is recorded.
@@ -186,6 +213,7 @@ impl Recorder {
         let gap = now.since(before);
         self.section(before).tally.times.message_gap.record(gap);
         self.over_time(before, StreamTime::MessageGap, now, gap);
+        self.bound(StreamTime::MessageGap, (before, now), gap, Bound::of_gap(gap));
     }
 
     fn bodies(&mut self, intended: Nanos) -> &mut StreamBodies {
@@ -197,10 +225,12 @@ impl Recorder {
         self.bodies(intended).begun += 1;
     }
 
-    /// The first message with content has arrived, `time` after the intended start of its request.
-    pub fn first_content(&mut self, intended: Nanos, time: Span) {
+    /// The first message with content has arrived at `now`.
+    pub fn first_content(&mut self, start: CallStart, now: Nanos) {
+        let (intended, time) = (start.intended, now.since(start.intended));
         self.section(intended).tally.times.first_content.record(time);
-        self.over_time(intended, StreamTime::FirstContent, intended + time, time);
+        self.over_time(intended, StreamTime::FirstContent, now, time);
+        self.bound(StreamTime::FirstContent, (intended, now), time, start.bound(now));
     }
 
     /// A stream has ended with this size: messages and bytes.
@@ -281,12 +311,15 @@ impl Recorder {
         counts.missed += missed;
     }
 
-    /// A message has its reply.
-    pub fn message_replied(&mut self, matched: &Matched) {
-        self.in_streams(matched.intended).answered += 1;
-        let times = &mut self.section(matched.intended).tally.times;
-        times.message.record(matched.response);
-        times.message_service.record(matched.service);
+    /// A message has its reply, which arrived at `now`.
+    pub fn message_replied(&mut self, matched: &Matched, now: Nanos) {
+        let &Matched { intended, response, service } = matched;
+        self.in_streams(intended).answered += 1;
+        let times = &mut self.section(intended).tally.times;
+        times.message.record(response);
+        times.message_service.record(service);
+        let bound = Bound::of_answer(response - service, service);
+        self.bound(StreamTime::Message, (intended, now), response, bound);
     }
 
     /// A message of a reply that arrived now belongs to no message that was sent.

@@ -17,7 +17,7 @@ use super::series::Series;
 use super::sessions::{NameTally, SessionTally};
 use super::tls::TlsTally;
 use super::tokens::TokenTally;
-use super::{ResponseLowerBound, StreamSeries, Tally, Times};
+use super::{StreamSeries, Tally, TimeLowerBound, Times};
 use crate::proto::StreamCounts;
 use crate::units::Span;
 
@@ -78,7 +78,8 @@ impl Tally {
             broadcast: optional(Broadcast::merge),
             pings: optional(Pings::merge),
             tokens: optional(TokenTally::merge),
-            without_meter: optional(ResponseLowerBound::merge),
+            without_meter: optional(TimeLowerBound::merge),
+            streams_without_meter: by_key(TimeLowerBound::merge),
             phases: optional(Phases::merge),
             sessions: optional(SessionTally::merge),
             names: by_place(NameTally::merge),
@@ -148,6 +149,20 @@ pub(super) fn add_each<const N: usize>(all: &mut [u64; N], part: &[u64; N]) {
 pub(super) fn add_by_key<K: Clone + Ord>(all: &mut BTreeMap<K, u64>, part: &BTreeMap<K, u64>) {
     for (key, n) in part {
         add(all.entry(key.clone()).or_default(), n);
+    }
+}
+
+/// Merge what has the same key.
+fn by_key<K: Copy + Ord, T: Clone>(
+    merge: impl Fn(&mut T, &T),
+) -> impl Fn(&mut BTreeMap<K, T>, &BTreeMap<K, T>) {
+    move |all, part| {
+        for (key, part) in part {
+            match all.get_mut(key) {
+                Some(all) => merge(all, part),
+                None => drop(all.insert(*key, part.clone())),
+            }
+        }
     }
 }
 

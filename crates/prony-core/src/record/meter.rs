@@ -1,4 +1,5 @@
-//! An upper bound of the time that the meter itself added to each response time.
+//! An upper bound of the time that the meter itself added to each response time, and to each time
+//! that is measured in streams.
 //!
 //! A request can have been sent late; the send lag is that part. And a reply can have waited in the
 //! kernel's buffer: at most since the poll that would have reported it if it had been there. If a
@@ -8,10 +9,12 @@
 //!
 //! `docs/terms.md`, *What the meter added*, defines the bound.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::{Recorder, Stamps};
+use super::{Recorder, Stamps, StreamTime, Tally};
 use crate::units::{Nanos, Poll, PreviousPoll, Span};
 
 /// A poll slept if it took longer than the run-queue delay plus this.
@@ -21,38 +24,39 @@ const PENDING_MAX: usize = 1 << 16;
 /// Each power of two has 2^9 bins in [`LowerBounds`].
 const BITS: u32 = 9;
 
-/// Lower bounds of the true response times: the measured times less what the meter can have added.
+/// Lower bounds of the true times: the measured ones less what the meter can have added.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponseLowerBound {
-    /// One lower bound for each response time, rounded down by up to 0.2 %.
-    pub response: Hist,
+pub struct TimeLowerBound {
+    /// One lower bound for each measured time, rounded down by up to 0.2 %.
+    #[serde(alias = "response")]
+    pub times: Hist,
     /// The most that the meter can have added to any of them.
     pub added_max: Span,
 }
 
-impl ResponseLowerBound {
+impl TimeLowerBound {
     pub(super) fn merge(&mut self, other: &Self) {
-        self.response.merge(&other.response);
+        self.times.merge(&other.times);
         self.added_max = self.added_max.max(other.added_max);
     }
 
-    /// The most by which the meter can have made the quantile `q` of these response times too long.
+    /// The most by which the meter can have made the quantile `q` of these measured times too long.
     /// `None` if the sample is too small for the quantile.
     ///
     /// No true time is below its lower bound, so no quantile of the true times is below that
     /// quantile of the lower bounds.
-    pub fn added(&self, response: &Hist, q: f64) -> Option<Span> {
-        if self.response.count() != response.count() {
+    pub fn added(&self, measured: &Hist, q: f64) -> Option<Span> {
+        if self.times.count() != measured.count() {
             return None;
         }
-        let (whole, least) = (response.quantile(q)?, self.response.quantile(q)?);
+        let (whole, least) = (measured.quantile(q)?, self.times.quantile(q)?);
         // A quantile is rounded up to the end of its bin.
         let least = Hist::bin_start(least);
         Some((whole - least).min(self.added_max))
     }
 }
 
-/// Builds a [`ResponseLowerBound`]. Its bins cost less to update than a histogram, which also keeps
+/// Builds a [`TimeLowerBound`]. Its bins cost less to update than a histogram, which also keeps
 /// exact sums.
 #[derive(Debug, Default)]
 pub(super) struct LowerBounds {
@@ -62,10 +66,10 @@ pub(super) struct LowerBounds {
 
 impl LowerBounds {
     #[inline]
-    fn record(&mut self, response: Span, added: Span, n: u64) {
-        let added = added.min(response);
+    fn record(&mut self, measured: Span, added: Span, n: u64) {
+        let added = added.min(measured);
         self.added_max = self.added_max.max(added);
-        let ns = (response - added).0;
+        let ns = (measured - added).0;
         let shift = (ns | 1 << BITS).ilog2() - BITS;
         let bin = ((shift as usize) << BITS) + (ns >> shift) as usize;
         match self.bins.get_mut(bin) {
@@ -80,17 +84,44 @@ impl LowerBounds {
         self.bins[bin] += n;
     }
 
-    pub(super) fn finish(&self) -> ResponseLowerBound {
-        let mut response = Hist::new();
+    pub(super) fn finish(&self) -> TimeLowerBound {
+        let mut times = Hist::new();
         for (bin, &n) in self.bins.iter().enumerate() {
             let shift = (bin >> BITS).saturating_sub(1);
-            response.record_n(Span(((bin - (shift << BITS)) as u64) << shift), n);
+            times.record_n(Span(((bin - (shift << BITS)) as u64) << shift), n);
         }
-        ResponseLowerBound { response, added_max: self.added_max }
+        TimeLowerBound { times, added_max: self.added_max }
     }
 }
 
-/// The polls that the driver reported, and the successes for which the bound is not known yet.
+/// The [`LowerBounds`] of each time in streams.
+#[derive(Debug, Default)]
+pub(super) struct StreamBounds([LowerBounds; StreamTime::ALL.len()]);
+
+impl StreamBounds {
+    #[inline]
+    fn of(&mut self, kind: StreamTime) -> &mut LowerBounds {
+        &mut self.0[kind as usize]
+    }
+
+    fn finish(&self) -> BTreeMap<StreamTime, TimeLowerBound> {
+        let all = StreamTime::ALL.into_iter().zip(&self.0);
+        all.filter(|(_, bounds)| !bounds.bins.is_empty())
+            .map(|(kind, bounds)| (kind, bounds.finish()))
+            .collect()
+    }
+}
+
+impl Tally {
+    /// The most by which the meter can have made the quantile `q` of a time in streams too long (1:
+    /// the maximum). `None` if there is no such time, if the driver did not report its polls, or if
+    /// the sample is too small for the quantile.
+    pub fn meter_added_in_streams(&self, kind: StreamTime, q: f64) -> Option<Span> {
+        self.streams_without_meter.get(&kind)?.added(self.times_in_streams(kind)?, q)
+    }
+}
+
+/// The polls that the driver reported, and the times for which the bound is not known yet.
 #[derive(Debug)]
 pub(super) struct Polls {
     /// Whether the driver reports its polls.
@@ -102,8 +133,12 @@ pub(super) struct Polls {
     plain: Vec<Plain>,
     /// The other pending successes.
     others: Vec<Other>,
-    /// Earlier polls with an unknown run-queue delay, oldest first, each with the number of
-    /// successes that were pending at its end.
+    /// Pending times that were measured in streams.
+    in_streams: Vec<InStream>,
+    /// The longest time for which anything read in a stream can have waited in the kernel.
+    unread_max: Span,
+    /// Earlier polls with an unknown run-queue delay, oldest first, each with the numbers of what
+    /// was pending at its end.
     pending: Vec<(PollTimes, Pending)>,
     /// The next failure is a request that timed out before the meter came to it.
     overdue: bool,
@@ -121,11 +156,12 @@ struct PollTimes {
     back: Nanos,
 }
 
-/// Numbers of pending successes.
-#[derive(Clone, Copy, Debug, Default)]
+/// Numbers of pending times.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pending {
     plain: usize,
     others: usize,
+    in_streams: usize,
 }
 
 /// Successes with equal times.
@@ -145,6 +181,47 @@ struct Other {
     before: Span,
 }
 
+/// A time that was measured in a stream and ended with what was read at `done`.
+#[derive(Clone, Copy, Debug)]
+struct InStream {
+    kind: StreamTime,
+    /// Whether it belongs to the measurement.
+    is_main: bool,
+    done: Nanos,
+    time: Span,
+    bound: Bound,
+}
+
+/// What bounds the meter's part of a time that ends with a read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    /// What the meter added before the send.
+    pub(super) before: Span,
+    /// The most that a late read can have added: the time since the send, or since what came
+    /// before.
+    pub(super) read: Span,
+    /// The time is that part of the time to the read; at least 1.
+    pub(super) parts: u32,
+}
+
+impl Bound {
+    /// The time starts with another read, or with what the target does.
+    pub(super) fn of_gap(gap: Span) -> Self {
+        Self { before: Span::ZERO, read: gap, parts: 1 }
+    }
+
+    /// The time is from when something was due to what the target answers. It was sent `service`
+    /// before that, of which the meter had to answer for `before`.
+    pub(super) fn of_answer(before: Span, service: Span) -> Self {
+        Self { before, read: service, parts: 1 }
+    }
+
+    /// The most that the meter can have added, if what was read can have waited that long.
+    fn added(&self, unread: Span) -> Span {
+        self.before + unread.min(self.read) / u64::from(self.parts)
+    }
+}
+
 impl Default for Polls {
     fn default() -> Self {
         Self {
@@ -153,6 +230,8 @@ impl Default for Polls {
             delay: None,
             plain: Vec::new(),
             others: Vec::new(),
+            in_streams: Vec::new(),
+            unread_max: Span::ZERO,
             pending: Vec::new(),
             overdue: false,
         }
@@ -189,7 +268,8 @@ impl Polls {
     }
 
     fn pending_counts(&self) -> Pending {
-        Pending { plain: self.plain.len(), others: self.others.len() }
+        let (plain, others) = (self.plain.len(), self.others.len());
+        Pending { plain, others, in_streams: self.in_streams.len() }
     }
 }
 
@@ -212,6 +292,28 @@ impl Recorder {
             return;
         }
         pending.push(Plain { done, response, n: 1 });
+    }
+
+    /// A time in a stream ended with what was read at `done`. It belongs to the section of `from`.
+    #[inline]
+    pub(super) fn bound(
+        &mut self,
+        kind: StreamTime,
+        (from, done): (Nanos, Nanos),
+        time: Span,
+        bound: Bound,
+    ) {
+        if self.polls.are_reported {
+            let is_main = from >= self.start;
+            self.polls.in_streams.push(InStream { kind, is_main, done, time, bound });
+        }
+    }
+
+    /// The mean of so many gaps of a stream that has ended is `time`. What a late read of the last
+    /// message added is spread over all of them.
+    pub(super) fn mean_gap_bound(&mut self, times: (Nanos, Nanos), time: Span, gaps: u32) {
+        let bound = Bound { before: Span::ZERO, read: Span::MAX, parts: gaps };
+        self.bound(StreamTime::Itl, times, time, bound);
     }
 
     /// The driver delivers an event.
@@ -253,6 +355,7 @@ impl Recorder {
         }
         self.polls.plain.drain(..from.plain);
         self.polls.others.drain(..from.others);
+        self.polls.in_streams.drain(..from.in_streams);
         self.polls.pending = pending;
     }
 
@@ -262,10 +365,10 @@ impl Recorder {
         let polls = &mut self.polls;
         let (poll, end) = (polls.current, polls.pending_counts());
         let from = polls.pending.last().map(|&(_, end)| end).unwrap_or_default();
-        if end.plain == from.plain && end.others == from.others {
+        if end == from {
             return;
         }
-        let is_full = end.plain + end.others > PENDING_MAX;
+        let is_full = end.plain + end.others + end.in_streams > PENDING_MAX;
         if polls.delay.is_none() && !poll.cannot_have_slept() && !is_full {
             polls.pending.push((poll, end));
             return;
@@ -273,6 +376,7 @@ impl Recorder {
         self.settle(from, end, poll.absent(self.polls.delay.unwrap_or(Span::MAX)));
         self.polls.plain.truncate(from.plain);
         self.polls.others.truncate(from.others);
+        self.polls.in_streams.truncate(from.in_streams);
     }
 
     /// Count the successes of a poll. Their replies had certainly not arrived at `absent`.
@@ -288,6 +392,20 @@ impl Recorder {
             let section = if done.0 - response.0 >= start.0 { &mut *main } else { &mut *warm };
             let added = before + done.since(absent).min(service);
             section.lower_bounds.record(response, added, 1);
+        }
+        for place in from.in_streams..end.in_streams {
+            let InStream { kind, is_main, done, time, bound } = self.polls.in_streams[place];
+            let section = if is_main { &mut *main } else { &mut *warm };
+            let unread = done.since(absent);
+            let added = match kind {
+                // It ended with an earlier read.
+                StreamTime::Itl => bound.added(self.polls.unread_max),
+                _ => {
+                    self.polls.unread_max = self.polls.unread_max.max(unread);
+                    bound.added(unread)
+                }
+            };
+            section.stream_bounds.of(kind).record(time, added, 1);
         }
     }
 
@@ -329,152 +447,11 @@ impl Recorder {
         if self.polls.are_reported {
             for section in [&mut self.main, &mut self.warm] {
                 section.tally.without_meter = Some(Box::new(section.lower_bounds.finish()));
+                section.tally.streams_without_meter = section.stream_bounds.finish();
             }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fault::Fault;
-    use crate::record::tests::reply;
-
-    const US: u64 = 1_000;
-
-    fn stamps(sent: u64, done: u64) -> Stamps {
-        let (sent, done) = (Nanos(sent * US), Nanos(done * US));
-        Stamps { intended: sent, sent, first: done, done, ..Stamps::default() }
-    }
-
-    fn poll(at: u64, previous: PreviousPoll) -> Poll {
-        Poll { at: Nanos(at * US), previous }
-    }
-
-    fn success(r: &mut Recorder, stamps: Stamps) {
-        r.event_delivered(stamps.done);
-        r.replied(&stamps, &reply(200, 0), None);
-    }
-
-    /// The largest bound of any request, and the smallest lower bound of a response time, in
-    /// microseconds.
-    fn finished(r: Recorder) -> (u64, u64) {
-        let (_, main) = r.finish(false);
-        let without = main.without_meter.expect("the driver reported its polls");
-        assert_eq!(without.response.count(), main.times.response.count());
-        (without.added_max.0 / US, without.response.min().expect("some").0.div_ceil(US))
-    }
-
-    #[test]
-    fn has_no_bound_if_the_driver_reports_no_polls() {
-        let mut r = Recorder::new(Nanos::ZERO);
-        success(&mut r, stamps(0, 50));
-        assert_eq!(r.finish(false).1.without_meter, None);
-    }
-
-    /// The poll starts at 10 us and returns at 510 us.
-    #[test]
-    fn sleeping_poll_adds_only_the_run_queue_delay() {
-        for (delay, added) in [(0, 0), (30, 30), (495, 505)] {
-            let mut r = Recorder::new(Nanos::ZERO);
-            r.polled(poll(5, PreviousPoll::Empty));
-            r.polled(poll(10, PreviousPoll::Drained));
-            success(&mut r, stamps(0, 510));
-            r.sched_delay(Span(delay * US));
-            assert_eq!(finished(r).0, added, "{delay}");
-        }
-    }
-
-    /// The run-queue delay is read after two polls: each of them can have waited that long.
-    #[test]
-    fn replies_stay_pending_until_the_run_queue_delay_is_known() {
-        let mut r = Recorder::new(Nanos::ZERO);
-        for (asked, done) in [(10, 110), (120, 220)] {
-            r.polled(poll(asked, PreviousPoll::Drained));
-            success(&mut r, stamps(asked, done));
-            success(&mut r, Stamps { intended: Nanos((asked - 5) * US), ..stamps(asked, done) });
-        }
-        r.sched_delay(Span(40 * US));
-        r.polled(poll(230, PreviousPoll::Drained));
-        success(&mut r, stamps(230, 330));
-        r.sched_delay(Span(7 * US));
-        let without = r.finish(false).1.without_meter.expect("polls were reported");
-        let least: Vec<u64> = without.response.recorded().map(|(_, n)| n).collect();
-        assert_eq!((without.added_max, least), (Span(45 * US), vec![4, 1]), "60 us and 93 us");
-    }
-
-    /// In a turn of 300 us replies are read one after the other, and more arrive meanwhile.
-    #[test]
-    fn busy_loop_adds_the_time_since_the_previous_poll() {
-        let mut r = Recorder::new(Nanos::ZERO);
-        r.polled(poll(100, PreviousPoll::Empty));
-        success(&mut r, stamps(0, 100));
-        success(&mut r, stamps(0, 400));
-        r.polled(poll(400, PreviousPoll::Drained));
-        success(&mut r, stamps(0, 400));
-        assert_eq!(finished(r), (300, 100));
-    }
-
-    #[test]
-    fn events_left_by_a_partial_poll_count_from_that_poll() {
-        let mut r = Recorder::new(Nanos::ZERO);
-        r.polled(poll(100, PreviousPoll::Empty));
-        success(&mut r, stamps(0, 100));
-        r.polled(poll(200, PreviousPoll::Partial));
-        success(&mut r, stamps(0, 205));
-        assert_eq!(finished(r).0, 105);
-    }
-
-    /// A reply cannot arrive before its request was sent.
-    #[test]
-    fn bound_is_at_most_service_time_plus_send_lag() {
-        let mut r = Recorder::new(Nanos::ZERO);
-        r.polled(poll(0, PreviousPoll::Drained));
-        let late = Stamps { intended: Nanos(30 * US), ..stamps(40, 60) };
-        success(&mut r, late);
-        assert_eq!(finished(r), (30, 0));
-    }
-
-    #[test]
-    fn timeout_counts_an_unread_reply() {
-        let mut r = Recorder::new(Nanos::ZERO);
-        r.polled(poll(900, PreviousPoll::Empty));
-        r.failed(&stamps(0, 1_200), Fault::RequestTimeout, true, Span(1_000 * US));
-        assert_eq!(finished(r), (300, 900));
-        let mut r = Recorder::new(Nanos::ZERO);
-        r.polled(poll(900, PreviousPoll::Empty));
-        r.overdue(Nanos::ZERO);
-        r.failed(&stamps(0, 1_200), Fault::RequestTimeout, false, Span(1_000 * US));
-        assert_eq!(finished(r), (1_200, 0));
-    }
-
-    #[test]
-    fn bins_round_down_by_at_most_a_512th() {
-        for shift in 0..42 {
-            for ns in [(1_u64 << shift) - 1, 1 << shift, (1 << shift) + 1, (3 << shift) / 2 + 1] {
-                let mut least = LowerBounds::default();
-                least.record(Span(ns), Span::ZERO, 1);
-                let kept = least.finish().response.max().expect("one").0;
-                assert!(kept <= ns && ns - kept <= ns / 512, "{ns}: {kept}");
-            }
-        }
-    }
-
-    /// Every tenth of a hundred requests of 500 us may have been read 400 us late. That changes the
-    /// fastest tenth, and neither the median nor the maximum.
-    #[test]
-    fn bound_of_a_quantile_depends_on_requests_near_it() {
-        let mut r = Recorder::new(Nanos::ZERO);
-        for i in 0..100 {
-            let done = 1_000 * (i + 1);
-            let asked = if i % 10 == 0 { done - 400 } else { done };
-            r.polled(poll(asked, PreviousPoll::Empty));
-            success(&mut r, stamps(done - 500, done));
-            r.sched_delay(Span(400 * US));
-        }
-        let (_, main) = r.finish(false);
-        let share = |q| main.meter_added(q).map(|t| t.0 / US);
-        assert_eq!([0.1, 0.5, 1.0].map(share), [Some(400), Some(0), Some(0)]);
-        assert_eq!(share(0.99), None, "100 samples are too few for a p99");
-    }
-}
+mod tests;

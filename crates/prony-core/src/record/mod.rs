@@ -47,11 +47,11 @@ pub use connections::Connections;
 pub use groups::GroupTally;
 use hist::Hist;
 use in_flight::InFlightIntegral;
-pub use in_streams::{Reconnects, StreamBodies, StreamEnd, StreamMessages, StreamSizes};
+pub use in_streams::{CallStart, Reconnects, StreamBodies, StreamEnd, StreamMessages, StreamSizes};
 pub use live::LagSoFar;
 pub use messages::{Messages, Observer};
 use meter::Polls;
-pub use meter::ResponseLowerBound;
+pub use meter::TimeLowerBound;
 pub use over_time::{StreamSeries, StreamTime};
 pub use phases::{KernelTimes, MissingTime, Phases};
 pub use pings::Pings;
@@ -243,7 +243,10 @@ pub struct Tally {
     pub tokens: Option<Box<TokenTally>>,
     /// Lower bounds of the true response times, if the driver reported its polls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub without_meter: Option<Box<ResponseLowerBound>>,
+    pub without_meter: Option<Box<TimeLowerBound>>,
+    /// The same of the times in streams, as far as there were any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub streams_without_meter: BTreeMap<StreamTime, TimeLowerBound>,
     /// The parts of response times from the kernel's timestamps, if they were enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Box<Phases>>,

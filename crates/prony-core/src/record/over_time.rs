@@ -1,4 +1,5 @@
-//! The times of messages in streams over time, for their intervals and for reports.
+//! The times that are measured in streams, and some of them over time, for their intervals and for
+//! reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +9,12 @@ use super::series::Series;
 use super::{Recorder, Tally};
 use crate::units::{Nanos, Span};
 
-/// A time of messages that is kept over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A time that is measured in streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StreamTime {
+    /// Of a message with a schedule to its reply.
+    Message,
     /// To the first message of a reply.
     FirstMessage,
     /// To the first message with content.
@@ -23,6 +27,10 @@ pub enum StreamTime {
     Itl,
     /// Between two messages with output.
     ChunkGap,
+    /// Of a broadcast's message to one of its subscribers.
+    Delivery,
+    /// Of a ping to its pong.
+    Ping,
 }
 
 /// The series of these times, as far as there were any. A time counts when it ends, as a success of
@@ -45,7 +53,20 @@ pub struct StreamSeries {
 
 impl StreamTime {
     /// All of them, in the order of reports.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
+        Self::Message,
+        Self::FirstMessage,
+        Self::FirstContent,
+        Self::MessageGap,
+        Self::Ttft,
+        Self::Itl,
+        Self::ChunkGap,
+        Self::Delivery,
+        Self::Ping,
+    ];
+
+    /// Those that are kept over time.
+    pub const OVER_TIME: [Self; 6] = [
         Self::FirstMessage,
         Self::FirstContent,
         Self::MessageGap,
@@ -57,12 +78,15 @@ impl StreamTime {
     /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Message => "message",
             Self::FirstMessage => "first_message",
             Self::FirstContent => "first_content",
             Self::MessageGap => "message_gap",
             Self::Ttft => "ttft",
             Self::Itl => "itl",
             Self::ChunkGap => "chunk_gap",
+            Self::Delivery => "delivery",
+            Self::Ping => "ping",
         }
     }
 }
@@ -77,18 +101,21 @@ impl StreamSeries {
             StreamTime::Ttft => self.ttft.as_deref(),
             StreamTime::Itl => self.itl.as_deref(),
             StreamTime::ChunkGap => self.chunk_gap.as_deref(),
+            StreamTime::Message | StreamTime::Delivery | StreamTime::Ping => None,
         }
     }
 
-    fn of_mut(&mut self, time: StreamTime) -> &mut Option<Box<Series>> {
-        match time {
+    /// `None`: it is not kept over time.
+    fn of_mut(&mut self, time: StreamTime) -> Option<&mut Option<Box<Series>>> {
+        Some(match time {
             StreamTime::FirstMessage => &mut self.first_message,
             StreamTime::FirstContent => &mut self.first_content,
             StreamTime::MessageGap => &mut self.message_gap,
             StreamTime::Ttft => &mut self.ttft,
             StreamTime::Itl => &mut self.itl,
             StreamTime::ChunkGap => &mut self.chunk_gap,
-        }
+            StreamTime::Message | StreamTime::Delivery | StreamTime::Ping => return None,
+        })
     }
 
     /// Add the series of another worker.
@@ -105,8 +132,8 @@ impl StreamSeries {
 
     /// Complete all of them, so that they can be read.
     pub(super) fn close(&mut self) {
-        for time in StreamTime::ALL {
-            if let Some(series) = self.of_mut(time) {
+        for time in StreamTime::OVER_TIME {
+            if let Some(Some(series)) = self.of_mut(time) {
                 series.close();
             }
         }
@@ -114,19 +141,36 @@ impl StreamSeries {
 }
 
 impl Tally {
-    /// The times of this kind: all of them, and over time.
-    pub fn stream_times(&self, time: StreamTime) -> Option<(&Hist, &Series)> {
-        let series = self.stream_series.as_deref()?.of(time)?;
+    /// All times of this kind; `None` if there is none.
+    pub fn times_in_streams(&self, time: StreamTime) -> Option<&Hist> {
         let tokens = self.tokens.as_deref();
         let hist = match time {
+            StreamTime::Message => &self.times.message,
             StreamTime::FirstMessage => &self.times.first_message,
             StreamTime::FirstContent => &self.times.first_content,
             StreamTime::MessageGap => &self.times.message_gap,
             StreamTime::Ttft => &tokens?.ttft,
             StreamTime::Itl => &tokens?.itl,
             StreamTime::ChunkGap => &tokens?.chunk_gap,
+            StreamTime::Delivery => &self.broadcast.as_deref()?.delivery,
+            StreamTime::Ping => &self.pings.as_deref()?.time,
         };
-        Some((hist, series))
+        (!hist.is_empty()).then_some(hist)
+    }
+
+    /// The same, from the send where that is known: without waits in the meter's own queue.
+    pub fn served_in_streams(&self, time: StreamTime) -> Option<&Hist> {
+        match time {
+            StreamTime::Message => Some(&self.times.message_service),
+            StreamTime::Ttft => self.tokens.as_deref().map(|tokens| &tokens.ttft_service),
+            _ => self.times_in_streams(time),
+        }
+    }
+
+    /// The times of this kind: all of them, and over time.
+    pub fn stream_times(&self, time: StreamTime) -> Option<(&Hist, &Series)> {
+        let series = self.stream_series.as_deref()?.of(time)?;
+        Some((self.times_in_streams(time)?, series))
     }
 }
 
@@ -137,20 +181,22 @@ impl Recorder {
         let tally = &mut self.section(at).tally;
         let start = tally.series.start();
         let all = tally.stream_series.get_or_insert_default();
-        let series = all.of_mut(kind).get_or_insert_with(|| Box::new(Series::new(start)));
-        series.replied(now, time, 0);
+        if let Some(kept) = all.of_mut(kind) {
+            kept.get_or_insert_with(|| Box::new(Series::new(start))).replied(now, time, 0);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::CallStart;
 
     #[test]
     fn times_are_kept_in_the_interval_in_which_they_ended() {
         let mut recorder = Recorder::new(Nanos::ZERO);
         let (ms, second) = (Span::from_millis, Nanos::ZERO + Span::from_secs(1));
-        recorder.first_message(Nanos::ZERO, ms(1_500));
+        recorder.first_message(CallStart::default(), Nanos::ZERO + ms(1_500));
         recorder.next_message(second, second + ms(20));
         recorder.next_message(second, second + ms(40));
         let (_, t) = recorder.finish(true);

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Recorder;
 use super::hist::Hist;
 use super::merge::{add, merge_fields};
+use super::meter::Bound;
+use super::{Recorder, StreamTime};
 use crate::units::Nanos;
 
 /// Counters and times of pings that prony has sent on a schedule.
@@ -34,10 +35,12 @@ impl Recorder {
         self.pings(due).sent += 1;
     }
 
-    /// The pong to a ping that was due at this time has arrived.
-    pub fn ping_answered(&mut self, due: Nanos, now: Nanos) {
+    /// The pong to a ping that was due and sent at these times has arrived.
+    pub fn ping_answered(&mut self, due: Nanos, sent: Nanos, now: Nanos) {
+        let (time, bound) = (now.since(due), Bound::of_answer(sent.since(due), now.since(sent)));
         let pings = self.pings(due);
         pings.answered += 1;
-        pings.time.record(now.since(due));
+        pings.time.record(time);
+        self.bound(StreamTime::Ping, (due, now), time, bound);
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Tally;
 use super::hist::Hist;
-use super::meter::LowerBounds;
+use super::meter::{LowerBounds, StreamBounds};
 use crate::units::{Nanos, Span};
 
 impl Default for Tally {
@@ -26,6 +26,8 @@ pub(super) struct Section {
     pub(super) on_time: u64,
     /// Lower bounds of the true response times.
     pub(super) lower_bounds: LowerBounds,
+    /// The same of the times in streams.
+    pub(super) stream_bounds: StreamBounds,
     pub(super) status_last: (u16, u64),
     pub(super) last_done: Nanos,
     /// When the last connection was requested, and how many were requested at that time.
@@ -40,6 +42,7 @@ impl Section {
             whole: Hist::new(),
             on_time: 0,
             lower_bounds: LowerBounds::default(),
+            stream_bounds: StreamBounds::default(),
             status_last: (0, 0),
             last_done: start,
             connects: (Nanos::MAX, 0),

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::merge::{add, add_by_key, merge_fields};
-use super::{Recorder, Stamps, StreamTime};
+use super::meter::Bound;
+use super::{CallStart, Recorder, Stamps, StreamTime};
 use crate::events::Finish;
 use crate::plan::{TokenLimit, TokenTime};
 use crate::units::{Nanos, Span};
@@ -178,15 +179,18 @@ impl Recorder {
             let gap = now.since(before);
             self.tokens(before).chunk_gap.record(gap);
             self.over_time(before, StreamTime::ChunkGap, now, gap);
+            self.bound(StreamTime::ChunkGap, (before, now), gap, Bound::of_gap(gap));
         }
     }
 
     /// The first chunk of a reply has arrived.
-    pub fn first_output(&mut self, intended: Nanos, sent: Nanos, now: Nanos) {
+    pub fn first_output(&mut self, start: CallStart, now: Nanos) {
+        let (intended, time) = (start.intended, now.since(start.intended));
         let tokens = self.tokens(intended);
-        tokens.ttft.record(now.since(intended));
-        tokens.ttft_service.record(now.since(sent));
-        self.over_time(intended, StreamTime::Ttft, now, now.since(intended));
+        tokens.ttft.record(time);
+        tokens.ttft_service.record(now.since(start.sent));
+        self.over_time(intended, StreamTime::Ttft, now, time);
+        self.bound(StreamTime::Ttft, (intended, now), time, start.bound(now));
     }
 
     /// A successful reply is complete.
@@ -205,6 +209,8 @@ impl Recorder {
         if let Some(itl) = reply.itl() {
             tokens.itl.record(itl);
             self.over_time(stamps.intended, StreamTime::Itl, stamps.done, itl);
+            let gaps = reply.output.map_or(1, |tokens| tokens.max(2) - 1);
+            self.mean_gap_bound((stamps.intended, stamps.done), itl, gaps);
         }
         let tokens = self.tokens(stamps.intended);
         if slo.iter().all(|limit| reply.keeps(limit, stamps)) {

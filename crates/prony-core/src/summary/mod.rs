@@ -30,7 +30,9 @@ pub use replay::{BadLine, Burstiness, LogBodies, LogRead, Replayed};
 pub use stages::{Stage, StageFigures};
 pub(crate) use threshold::interval_of_part;
 pub use threshold::{Checked, Outcome, Sequential, interval_of_name, share_of_check};
-pub use verdict::{Bottleneck, Change, Figure, Judgment, Queued, Reason, Verdict, Waiting};
+pub use verdict::{
+    Bottleneck, Change, Figure, Judgment, LateSend, Queued, Reason, Verdict, Waiting,
+};
 
 /// A finished run.
 #[derive(Clone, Debug, PartialEq)]

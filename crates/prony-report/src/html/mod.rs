@@ -127,6 +127,9 @@ fn verdict(summary: &Summary) -> Markup {
         @if let Some(added) = words::meter_added(summary) {
             p.hint { "The meter added " (added) "." }
         }
+        @for (time, added) in words::meter_added_in_streams(summary) {
+            p.hint { "To the times of " (time) " it added " (added) "." }
+        }
         @if let Some(bottleneck) = summary.bottleneck(&judgment) {
             p.hint { "Bottleneck: " (words::bottleneck(&bottleneck)) "." }
         }

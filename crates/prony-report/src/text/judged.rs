@@ -40,6 +40,9 @@ pub(super) fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
     if let Some(added) = words::meter_added(summary) {
         page.line("meter added", &added);
     }
+    for (time, added) in words::meter_added_in_streams(summary) {
+        page.line("", &format!("{time}: {added}"));
+    }
     // The verdict has already named the meter or the failures.
     let is_named = [Verdict::ClientLimited, Verdict::TargetFailed].contains(&judgment.verdict);
     if let Some(bottleneck) = bottleneck.filter(|_| !is_named) {

@@ -5,7 +5,7 @@ use super::broadcast::Broadcasting;
 use super::streams::{Reading, StreamBody};
 use crate::messages::{Due, Ledger, Numbering, Subscription, Times, Written};
 use crate::plan::{CallSpec, MessagePlan, MessageReply, Plan};
-use crate::record::Recorder;
+use crate::record::{CallStart, Recorder};
 use crate::units::{Nanos, RequestId};
 
 /// All streams with messages. Each has the number of the slot of its exchange.
@@ -207,22 +207,27 @@ impl Messages {
         }
     }
 
-    /// A message of the reply to the exchange has arrived.
+    /// A message of the reply to the exchange has arrived, with this token. `start`: when the
+    /// exchange was due and sent.
     pub(in crate::engine) fn arrived(
         &mut self,
         id: RequestId,
-        token: u64,
+        (token, start): (u64, Option<CallStart>),
         now: Nanos,
         recorder: &mut Recorder,
     ) {
         let Some((stream, matches)) = self.of(id) else { return };
         match stream.ledger.arrived(now) {
-            None => recorder.first_message(stream.intended, now.since(stream.intended)),
+            None => {
+                let intended = stream.intended;
+                let start = start.unwrap_or_default();
+                recorder.first_message(CallStart { intended, ..start }, now);
+            }
             Some(before) => recorder.next_message(before, now),
         }
         if stream.times.is_some() && matches {
             match stream.ledger.matched(token, now) {
-                Some(matched) => recorder.message_replied(&matched),
+                Some(matched) => recorder.message_replied(&matched, now),
                 None => recorder.unmatched_message(now),
             }
         }

@@ -8,7 +8,7 @@ use super::tokens::{TokenBody, Uncounted};
 use crate::events::{Ending, Message, Reader, Rules};
 use crate::fault::Fault;
 use crate::plan::{StreamFormat, StreamPlan};
-use crate::record::{Recorder, Stamps, StreamEnd};
+use crate::record::{CallStart, Recorder, Stamps, StreamEnd};
 use crate::tokenizer::CountTokens;
 use crate::units::{Nanos, RequestId};
 
@@ -40,6 +40,8 @@ pub(super) struct StreamBody {
     pub(super) over: Option<Over>,
     /// What it says as the reply of a language model.
     tokens: TokenBody,
+    /// When its request was due and sent.
+    start: CallStart,
     /// What it needs to be opened again, if the plan wants that.
     pub(super) reconnect: Option<Box<Reconnect>>,
 }
@@ -103,7 +105,8 @@ impl StreamBody {
             **reconnect.get_or_insert_default() = Reconnect::default();
         }
         let tokens = TokenBody::new(stamps, reading.plan.format == StreamFormat::Whole);
-        *self = Self { stage: Stage::Open, reader, tokens, reconnect, ..Self::default() };
+        let start = CallStart::of(stamps);
+        *self = Self { stage: Stage::Open, reader, tokens, start, reconnect, ..Self::default() };
     }
 
     /// How many messages and bytes have arrived.
@@ -329,13 +332,14 @@ impl Messages {
                 reconnect.arrived(message.id, intended, recorder);
                 reconnect.take_lost_at()
             });
+            let start = CallStart { intended, ..body.start };
             match (before, since) {
-                (None, _) => recorder.first_message(intended, now.since(intended)),
+                (None, _) => recorder.first_message(start, now),
                 (_, Some(lost_at)) => recorder.first_message_again(intended, lost_at, now),
                 (Some(before), None) => recorder.next_message(before, now),
             }
             if is_first_content {
-                recorder.first_content(intended, now.since(intended));
+                recorder.first_content(start, now);
             }
         });
         body.reader = reader;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::messages::Messages;
 use crate::events::{Finish, Message, output_text};
 use crate::plan::TokenLimit;
-use crate::record::{Recorder, Stamps, TokenReply};
+use crate::record::{CallStart, Recorder, Stamps, TokenReply};
 use crate::tokenizer::CountTokens;
 use crate::units::Nanos;
 
@@ -30,8 +30,7 @@ impl Uncounted {
 /// What was read of one reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TokenBody {
-    intended: Nanos,
-    sent: Nanos,
+    start: CallStart,
     /// Whether the reply is one message.
     is_whole: bool,
     /// When the first and the last message with output arrived.
@@ -47,7 +46,7 @@ pub(super) struct TokenBody {
 impl TokenBody {
     /// The reply to the request with these timestamps.
     pub(super) fn new(stamps: &Stamps, is_whole: bool) -> Self {
-        Self { intended: stamps.intended, sent: stamps.sent, is_whole, ..Self::default() }
+        Self { start: CallStart::of(stamps), is_whole, ..Self::default() }
     }
 
     /// A message has arrived.
@@ -67,7 +66,7 @@ impl TokenBody {
         self.last = now;
         recorder.output_arrived(before, now);
         if before.is_none() && !self.is_whole {
-            recorder.first_output(self.intended, self.sent, now);
+            recorder.first_output(self.start, now);
         }
     }
 

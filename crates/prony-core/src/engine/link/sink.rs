@@ -12,7 +12,7 @@ use crate::engine::exchange::{After, Exchange, Exchanges, Sent};
 use crate::fault::Fault;
 use crate::messages::Stamp;
 use crate::proto::{self, Anomaly, Reply};
-use crate::record::{Recorder, Stamps};
+use crate::record::{CallStart, Recorder, Stamps};
 use crate::units::{ConnId, Nanos, RequestId, Span};
 
 /// The sink of one connection for one batch of bytes.
@@ -314,13 +314,18 @@ impl proto::Sink for Sink<'_> {
     }
 
     fn message(&mut self, id: RequestId, token: u64) {
+        if self.exchanges.messages.is_none() {
+            return;
+        }
+        let start =
+            self.exchanges.get(id).map(|exchange| CallStart::of(&exchange.stamps(self.now)));
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
-            messages.arrived(id, token, self.now, self.recorder);
+            messages.arrived(id, (token, start), self.now, self.recorder);
         }
     }
 
-    fn ping_answered(&mut self, due: Nanos) {
-        self.recorder.ping_answered(due, self.now);
+    fn ping_answered(&mut self, [due, sent]: [Nanos; 2]) {
+        self.recorder.ping_answered(due, sent, self.now);
     }
 
     fn subscribed(&mut self, id: RequestId) {

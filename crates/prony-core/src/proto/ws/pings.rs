@@ -15,8 +15,8 @@ pub(super) struct Pings {
     due: VecDeque<Nanos>,
     /// The number of the next one that is sent.
     number: u64,
-    /// The numbers of those that were sent and have no pong, and when they were due.
-    sent: VecDeque<(u64, Nanos)>,
+    /// The numbers of those that were sent and have no pong, and when they were due and sent.
+    sent: VecDeque<(u64, [Nanos; 2])>,
 }
 
 impl Pings {
@@ -44,20 +44,20 @@ impl Pings {
     }
 
     /// Write the next one that is due, with the next mask.
-    pub(super) fn write_next(&mut self, mask: impl FnOnce() -> u32, out: &mut Out) {
+    pub(super) fn write_next(&mut self, mask: impl FnOnce() -> u32, now: Nanos, out: &mut Out) {
         let Some(due) = self.due.pop_front() else { return };
         out.wrote_ping(due);
         let frame = Frame { opcode: Opcode::Ping, is_final: true, mask: Some(mask()) };
         frame.write(&self.number.to_be_bytes(), out.bytes());
-        self.sent.push_back((self.number, due));
+        self.sent.push_back((self.number, [due, now]));
         self.number += 1;
     }
 
-    /// A pong has arrived. Returns when the ping was due to which it answers; those before it are
-    /// answered by no other.
-    pub(super) fn answered(&mut self, content: &[u8]) -> Option<Nanos> {
+    /// A pong has arrived. Returns when the ping was due and sent to which it answers; those before
+    /// it are answered by no other.
+    pub(super) fn answered(&mut self, content: &[u8]) -> Option<[Nanos; 2]> {
         let number = u64::from_be_bytes(content.try_into().ok()?);
         let place = self.sent.iter().position(|&(sent, _)| sent == number)?;
-        self.sent.drain(..=place).next_back().map(|(_, due)| due)
+        self.sent.drain(..=place).next_back().map(|(_, times)| times)
     }
 }

@@ -116,7 +116,7 @@ impl Talk {
             return true;
         }
         if let Some(mut pings) = socket.pings.take_if(|pings| pings.is_due()) {
-            pings.write_next(|| self.mask(socket), out);
+            pings.write_next(|| self.mask(socket), now, out);
             socket.pings = Some(pings);
             return true;
         }
@@ -202,8 +202,8 @@ impl Talk {
         let result = reader.read(data, |event| match event {
             Event::Start(_) => {}
             Event::Pong(content) => {
-                if let Some(due) = pings.as_mut().and_then(|pings| pings.answered(content)) {
-                    sink.ping_answered(due);
+                if let Some(times) = pings.as_mut().and_then(|pings| pings.answered(content)) {
+                    sink.ping_answered(times);
                 }
             }
             Event::Piece(piece) => {

@@ -96,8 +96,8 @@ fn pings_and_their_pongs_are_counted() {
         for due in [10, 20, 30] {
             r.ping_sent(Nanos(due));
         }
-        r.ping_answered(Nanos(10), Nanos(15));
-        r.ping_answered(Nanos(20), Nanos(31));
+        r.ping_answered(Nanos(10), Nanos(11), Nanos(15));
+        r.ping_answered(Nanos(20), Nanos(20), Nanos(31));
     });
     let pings = t.pings.unwrap();
     assert_eq!((pings.sent, pings.answered, pings.time.sum_ns()), (3, 2, 16));

@@ -2,6 +2,7 @@
 //! summary. `docs/terms.md` defines the verdicts, `docs/verdict.md` explains the limits.
 
 mod bottleneck;
+mod measured;
 mod pressure;
 mod stationary;
 #[cfg(test)]
@@ -13,10 +14,12 @@ use super::Summary;
 use super::confidence::Goal;
 use crate::fault::{Fault, FaultClass};
 use crate::plan::{Load, Think};
-use crate::record::Tally;
 use crate::record::hist::Hist;
+use crate::record::{StreamTime, Tally};
 use crate::units::Span;
 pub use bottleneck::{Bottleneck, Queued, Waiting};
+pub use measured::LateSend;
+use measured::STATEMENT_MIN;
 pub use stationary::{Change, Figure};
 
 /// The verdict on a run.
@@ -66,12 +69,25 @@ pub enum Reason {
         /// The sent rate, per second.
         sent: f64,
     },
-    /// The p99 of the send lag is over 100 us and over 10 % of the median response time.
+    /// The send lag is over 100 us and over 10 % of the median of the times that begin with the
+    /// send: its p99, or the highest percentile that the sample supports.
     SendLag {
-        /// p99 of the send lag.
-        p99: Span,
-        /// Median response time.
-        response_p50: Span,
+        /// What was sent late.
+        #[serde(default)]
+        sent: LateSend,
+        /// The percentile, 0 to 100; `None`: the mean, as the sample is too small for any.
+        #[serde(default = "p99")]
+        percentile: Option<f64>,
+        /// This percentile of the send lag.
+        #[serde(alias = "p99")]
+        lag: Span,
+        /// The time that begins with the send; `None`: the response time of requests, or the time
+        /// between two messages.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time: Option<StreamTime>,
+        /// Its median; its mean if `percentile` is `None`, or if it is the time between messages.
+        #[serde(alias = "response_p50")]
+        typical: Span,
     },
     /// A resource of the meter was exhausted: faults of the class `Meter`.
     ResourceExhausted {
@@ -191,20 +207,19 @@ pub enum Reason {
 
 /// A worker is saturated above this share of its time.
 const BUSY_MAX: f64 = 0.9;
-/// With fewer requests, nothing is said about the meter's time.
-const STATEMENT_MIN: u64 = 20;
 /// The sent rate must be at least this share of the target rate.
 const SENT_MIN: f64 = 0.99;
-/// The p99 of the send lag matters above this time ...
-const LAG_MIN: Span = Span::from_micros(100);
-/// ... and above this share of the median response time.
-const LAG_SHARE: f64 = 0.1;
 /// Above this share of failures, the times are those of a minority of the requests.
 const FAILED_MIN: f64 = 0.5;
 /// The target was unavailable if users waited for more than this share of their time ...
 const UNAVAILABLE_MAX: f64 = 0.1;
 /// ... and, all users together, for at least this time.
 const UNAVAILABLE_MIN: Span = Span::from_millis(100);
+
+/// The percentile in reports that do not name it.
+fn p99() -> Option<f64> {
+    Some(99.0)
+}
 
 impl Verdict {
     /// The verdict as printed in reports.
@@ -260,7 +275,7 @@ impl Summary {
         // In so short a run, startup and shutdown dominate.
         if self.run.hosts.is_some() {
             reasons.extend(self.host_limits());
-        } else if self.started() >= STATEMENT_MIN {
+        } else if self.measured() >= STATEMENT_MIN {
             reasons.extend(self.cpu_saturated());
             reasons.extend(self.cpu_pressure_reasons());
         }
@@ -301,11 +316,6 @@ impl Summary {
         })
     }
 
-    /// Requests started, in warm-up and measurement.
-    fn started(&self) -> u64 {
-        self.warmup.iter().chain([&self.main]).map(|t| t.started).sum()
-    }
-
     fn cpu_saturated(&self) -> Option<Reason> {
         let (worker, share) = self.busiest()?;
         (share > BUSY_MAX).then_some(Reason::CpuSaturated { worker, share })
@@ -315,17 +325,6 @@ impl Summary {
         let sent = self.sent_rate()?;
         let target = self.main.per_second(self.main.started);
         (sent < target * SENT_MIN).then_some(Reason::RateMissed { target, sent })
-    }
-
-    fn send_lag_too_long(&self) -> Option<Reason> {
-        let times = &self.main.times;
-        // If the sample is too small for a p99, the highest quantile that it supports replaces it.
-        let n = times.lag.count();
-        let q = (1.0 - 10.0 / n as f64).min(0.99);
-        let p99 = times.lag.estimate(q).filter(|_| q >= 0.5)?;
-        let response_p50 = times.response.quantile(0.5)?;
-        let over = p99 > LAG_MIN && p99.0 as f64 > LAG_SHARE * response_p50.0 as f64;
-        over.then_some(Reason::SendLag { p99, response_p50 })
     }
 
     /// Half of the requests or sessions failed. Failures of the plan itself are not the target's.

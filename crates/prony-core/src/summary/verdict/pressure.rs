@@ -2,6 +2,7 @@
 //! must satisfy.
 
 use super::super::Summary;
+use super::measured::Scale;
 use super::{BUSY_MAX, Reason};
 use crate::units::Span;
 
@@ -22,7 +23,7 @@ const WAKE_UP: Span = Span::from_micros(5);
 const STALLED_MAX: f64 = 0.05;
 /// ... and at least this number of late checks ...
 const STALLS_MIN: u64 = 3;
-/// ... by more than this share of the median service time.
+/// ... by more than this share of the shortest median of what is measured.
 const STALL_SHARE: f64 = 0.1;
 /// Above this share of late checks it was away for most of the time.
 const AWAY_MAX: f64 = 0.5;
@@ -54,9 +55,9 @@ impl Summary {
         (share > STOLEN_MAX && much).then_some(Reason::CpuStolen { time, share })
     }
 
-    /// A worker waited in a run queue. A reply that is read after a wait is late by that wait, so
-    /// waits add at most the mean wait to the mean time, but no larger share than the share of the
-    /// waits in the time in which requests were in flight. A worker that was busy or waiting all
+    /// A worker waited in a run queue. What is read after a wait is late by that wait, so waits add
+    /// at most the mean wait to the mean of any time that is measured, but no larger share than the
+    /// share of the waits in the time in which something was in flight. A worker that was busy or waiting all
     /// the time would have done more work.
     fn waited(&self) -> Option<Reason> {
         let waited = |i: usize| self.workers[i].sched_delay.map_or(Span::ZERO, |t| t.total);
@@ -65,27 +66,21 @@ impl Summary {
         let sched_delay = meter.sched_delay?;
         let all = sched_delay.total.0 as f64;
         let (wait, share) = (sched_delay.total / sched_delay.count.max(1), meter.waited()?);
-        let (count, times) = self.services();
-        let in_flight = (times / self.workers.len() as f64).min(meter.wall.0 as f64);
-        let added = (wait.0 as f64 * count / times.max(1.0)).min(all / in_flight.max(1.0));
-        let distorts = wait > WAKE_UP && added > WAITED_MAX;
+        let added = |scale: Scale| {
+            let times = scale.sum_ns;
+            let in_flight = (times / self.workers.len() as f64).min(meter.wall.0 as f64);
+            (wait.0 as f64 * scale.count / times.max(1.0)).min(all / in_flight.max(1.0))
+        };
+        let distorts = wait > WAKE_UP && self.scales().into_iter().any(|s| added(s) > WAITED_MAX);
         let was_full = share > WAITED_MAX && meter.busy() + share > BUSY_MAX;
         (distorts || was_full).then_some(Reason::RunQueueDelay { worker, share, wait })
-    }
-
-    /// The number of service times and their sum. Not response times: a delayed meter makes
-    /// requests wait in its own queue, and the delay would look small in comparison.
-    fn services(&self) -> (f64, f64) {
-        let sections = self.warmup.iter().chain([&self.main]).map(|t| &t.times.service);
-        let each = sections.map(|h| (h.count() as f64, h.sum_ns() as f64));
-        each.fold((0.0, 0.0), |all, h| (all.0 + h.0, all.1 + h.1))
     }
 
     /// An event loop was late so often and so much that replies waited for it. Or it was busy or
     /// away all the time and would have done more work. Or it was away for most of the time and
     /// most requests timed out; then these timeouts are not the target's.
     fn stalled(&self) -> Option<Reason> {
-        let median = self.main.times.service.estimate(0.5);
+        let median = self.scales().into_iter().filter_map(|scale| scale.median).min();
         let shares = self.workers.iter().enumerate().filter_map(|(worker, meter)| {
             let (share, late) = meter.stalls.share()?;
             let often = share > STALLED_MAX && meter.stalls.late >= STALLS_MIN;

@@ -128,8 +128,8 @@ impl<S: Sink> Sink for Watch<'_, S> {
         self.sink.message(id, token);
     }
 
-    fn ping_answered(&mut self, due: Nanos) {
-        self.sink.ping_answered(due);
+    fn ping_answered(&mut self, times: [Nanos; 2]) {
+        self.sink.ping_answered(times);
     }
 
     fn subscribed(&mut self, id: RequestId) {

@@ -1,0 +1,78 @@
+//! Sentences about the meter itself: what it added to the times, and what it sent late.
+
+use prony_core::record::StreamTime;
+use prony_core::summary::{LateSend, METER_ADDED, Summary};
+use prony_core::units::Span;
+
+use super::more_threads;
+use crate::units;
+
+/// Upper bounds of what the meter itself added to the response times; `None` where unknown.
+pub fn meter_added(summary: &Summary) -> Option<String> {
+    at_most(|q| summary.main.meter_added(q))
+}
+
+/// The same for each time in streams, with the name of that time.
+pub fn meter_added_in_streams(summary: &Summary) -> Vec<(&'static str, String)> {
+    let of = |time| {
+        let added = at_most(|q| summary.main.meter_added_in_streams(time, q))?;
+        Some((in_streams(time), added))
+    };
+    StreamTime::ALL.into_iter().filter_map(of).collect()
+}
+
+fn at_most(added: impl Fn(f64) -> Option<Span>) -> Option<String> {
+    let figure = |(name, q)| Some(format!("{} of {name}", units::span(added(q)?)));
+    let figures: Vec<String> = METER_ADDED.into_iter().filter_map(figure).collect();
+    (!figures.is_empty()).then(|| format!("at most {}", figures.join(", ")))
+}
+
+/// The name of a time in streams, as in tables.
+fn in_streams(time: StreamTime) -> &'static str {
+    match time {
+        StreamTime::Message => "message",
+        StreamTime::FirstMessage => "first message",
+        StreamTime::FirstContent => "first content",
+        StreamTime::MessageGap => "message gap",
+        StreamTime::Ttft => "TTFT",
+        StreamTime::Itl => "ITL",
+        StreamTime::ChunkGap => "chunk gap",
+        StreamTime::Delivery => "delivery",
+        StreamTime::Ping => "ping",
+    }
+}
+
+/// What was sent late.
+pub(super) struct Late {
+    pub(super) sent: LateSend,
+    pub(super) percentile: Option<f64>,
+    pub(super) lag: Span,
+    pub(super) time: Option<StreamTime>,
+    pub(super) typical: Span,
+}
+
+/// Requests or messages were sent late.
+pub(super) fn lag(late: &Late, summary: &Summary) -> String {
+    let &Late { sent, percentile, lag, time, typical } = late;
+    let advice = match summary.run.precision {
+        Some(precision) if lag <= precision + precision / 4 => format!(
+            "--precision {precision} delays requests by up to that time: choose a finer one, or auto"
+        ),
+        _ => format!("use {}a lower rate, or a quieter machine", more_threads(summary, ", ")),
+    };
+    let (statistic, of_times) = match percentile {
+        Some(percentile) => (format!("the p{percentile}"), "median"),
+        None => ("the mean".to_owned(), "mean"),
+    };
+    let (what, of_what) = match sent {
+        LateSend::Requests => ("the meter sent late", "send lag"),
+        LateSend::Messages => ("the meter sent messages late", "message lag"),
+    };
+    let beside = match (sent, time) {
+        (_, Some(time)) => format!("the {of_times} {} time", in_streams(time)),
+        (LateSend::Requests, None) => format!("the {of_times} response time"),
+        (LateSend::Messages, None) => "the mean time between two messages".to_owned(),
+    };
+    let (lag, typical) = (units::span(lag), units::span(typical));
+    format!("{what}: {statistic} of the {of_what} is {lag}, {beside} {typical}: {advice}")
+}
