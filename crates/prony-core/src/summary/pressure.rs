@@ -49,6 +49,17 @@ pub struct CpuPressure {
 }
 
 impl Stalls {
+    /// The mean time between two checks.
+    pub const CHECK: Span = Span::from_millis(50);
+
+    /// The time from the last check to the next one: half of the mean to one and a half. Equal
+    /// times could keep step with what stops the loop periodically, and then every check would be
+    /// in time. Multiples of the golden ratio, modulo 1, are spread evenly, however many there are.
+    pub fn next_check(&self) -> Span {
+        let spread = self.checks.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        Span(Self::CHECK.0 / 2 + ((Self::CHECK.0 * spread) >> 32))
+    }
+
     /// Count one check that was `late`.
     pub fn record(&mut self, late: Span) {
         self.checks += 1;
@@ -90,5 +101,53 @@ impl Summary {
     pub fn most_waiting(&self) -> Option<(usize, f64)> {
         let shares = self.workers.iter().enumerate().filter_map(|(i, m)| Some((i, m.waited()?)));
         shares.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Nanos;
+
+    /// The checks of a loop that is stopped in the last half of each period, from this phase on.
+    fn stopped(period: Span, phase: Span, end: Nanos) -> Stalls {
+        let mut stalls = Stalls::default();
+        let mut due = Nanos::ZERO + phase + Stalls::CHECK;
+        while due < end {
+            let into = due.0 % period.0;
+            let is_stopped = into >= period.0 / 2;
+            let checked = if is_stopped { Nanos(due.0 - into + period.0) } else { due };
+            stalls.record(checked.since(due));
+            due = checked + stalls.next_check();
+        }
+        stalls
+    }
+
+    /// Whatever the period of the stops is: the times between checks keep step with none.
+    #[test]
+    fn checks_find_stops_of_any_period() {
+        for period in 10..=250 {
+            let period = Span::from_millis(period);
+            for phase in 0..10 {
+                let end = Nanos::ZERO + Span::from_secs(2);
+                let stalls = stopped(period, period * phase / 10, end);
+                let (share, _) = stalls.share().expect("late checks");
+                assert!(share > 0.15, "{period} from {phase}: {stalls:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn checks_are_due_20_times_a_second() {
+        let mut stalls = Stalls::default();
+        let mut all = Vec::new();
+        for _ in 0..1_000 {
+            all.push(stalls.next_check());
+            stalls.record(Span::ZERO);
+        }
+        let sum: u64 = all.iter().map(|span| span.0).sum();
+        let mean = Span(sum / 1_000);
+        assert!((mean.0 as f64 / Stalls::CHECK.0 as f64 - 1.0).abs() < 0.01, "{mean}");
+        assert!(all.iter().all(|span| (25_000_000..75_000_000).contains(&span.0)), "{all:?}");
     }
 }

@@ -102,7 +102,7 @@ impl Pace {
         if due {
             let expected = self.next_pulse.max(self.wait_end);
             self.stalls.record(self.now.since(expected));
-            self.next_pulse = self.now + PULSE;
+            self.next_pulse = self.now + self.stalls.next_check();
         }
         due
     }

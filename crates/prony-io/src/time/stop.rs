@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use prony_core::machine::StopRequest;
+use prony_core::summary::Stalls;
 use prony_core::units::{Nanos, Span};
 
-/// The interval of pulses, and the longest wait: progress and the stop flag are checked 20 times a
-/// second.
-pub(crate) const PULSE: Span = Span::from_millis(50);
+/// The mean interval of pulses: progress and the stop flag are checked about 20 times a second.
+pub(crate) const PULSE: Span = Stalls::CHECK;
 
 /// The stop flag. It may be set from a signal handler.
 #[derive(Debug)]

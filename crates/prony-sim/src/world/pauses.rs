@@ -7,9 +7,6 @@ use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
 use super::{CLIENT, EndState, Event, SERVER, World};
 use crate::rng::Rng;
 
-/// How often an event loop checks whether it is late.
-const STALL_CHECK: Span = Span::from_millis(50);
-
 /// The clients pause at the end of every period, from the start of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
@@ -55,11 +52,11 @@ impl Pauses {
     /// The stalls that an event loop reports that runs until `end`.
     pub(super) fn stalls(&self, end: Nanos) -> Stalls {
         let mut stalls = Stalls::default();
-        let mut due = Nanos::ZERO + STALL_CHECK;
+        let mut due = Nanos::ZERO + Stalls::CHECK;
         while due < end {
             let checked = self.resumes_at(due).unwrap_or(due);
             stalls.record(checked.since(due));
-            due = checked + STALL_CHECK;
+            due = checked + stalls.next_check();
         }
         stalls
     }
