@@ -40,7 +40,7 @@ cargo xtask stubs [--update]           the keywords of the Python package agains
 cargo xtask sctp [FILTER]              the tests that need SCTP, in a virtual machine that has it
 cargo xtask truth                      known delays, measured in a virtual machine
 cargo xtask bars [RUNS [SEED]]         how often confidence intervals contain the true figure
-cargo xtask verdicts [--quick | --only WORD]
+cargo xtask verdicts [--program FILE] [--quick | --only WORD]
                                        runs with a known fault: none may be VALID
 cargo xtask soak [--list] [--shard K/N | --sample N [--in MODULE]] [STEP...]
                                        the checks that take hours

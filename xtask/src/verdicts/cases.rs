@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::faults::{Fault, Throttle};
+use super::streams::{self, Target};
 
 /// Options of a load.
 struct Model {
@@ -81,9 +82,12 @@ pub(super) struct Case {
     /// The expected verdict.
     pub(super) expected: &'static str,
     /// The fault of the server.
-    server_fault: Option<&'static str>,
-    serve: &'static str,
-    load: String,
+    pub(super) server_fault: Option<&'static str>,
+    pub(super) serve: &'static str,
+    pub(super) load: String,
+    pub(super) target: Target,
+    /// Whether it needs little processor time although the meter has a fault.
+    pub(super) is_small: bool,
 }
 
 impl Case {
@@ -108,7 +112,7 @@ impl Case {
     /// Whether it needs little processor time, so that others can run at the same time.
     pub(super) fn can_run_concurrently(&self) -> bool {
         let concurrent = [Fault::None, Fault::Short, Fault::Interrupted];
-        concurrent.contains(&self.fault)
+        concurrent.contains(&self.fault) || self.is_small
     }
 
     /// The server's options.
@@ -144,8 +148,10 @@ pub(super) fn closed_loop(driver: &str) -> String {
 impl Model {
     fn case(&self, driver: &'static str, fault: Fault, load: &str, serve: &'static str) -> Case {
         let load = format!("{load} --driver {driver}");
+        let target = Target::Url("http");
         let expected = fault.expected();
-        Case { fault, model: self.name, driver, expected, server_fault: None, serve, load }
+        let (model, server_fault, is_small) = (self.name, None, false);
+        Case { fault, model, driver, expected, server_fault, serve, load, target, is_small }
     }
 
     fn full(&self, driver: &'static str, rates: &Rates) -> Option<String> {
@@ -216,6 +222,7 @@ pub(super) fn all(rates: &Rates) -> Vec<Case> {
             }
         }
     }
+    all.extend(streams::all());
     all
 }
 
@@ -233,6 +240,7 @@ pub(super) fn quick() -> Vec<Case> {
         few.extend(model.against(driver).filter(|c| c.expected == FAILED));
         few.extend(model.otherwise(other).into_iter().filter(|c| c.fault == Fault::Short));
     }
+    few.extend(streams::quick());
     few.extend(MODELS[0].otherwise(DRIVERS[0]).into_iter().filter(|c| c.fault == Fault::Ports));
     few
 }

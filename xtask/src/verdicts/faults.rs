@@ -21,6 +21,8 @@ pub(super) enum Fault {
     Throttled(Throttle, u32),
     /// Busy loops run on its processor.
     SecondLoad,
+    /// The server runs on its processor.
+    BesideServer,
     /// It has very few descriptors.
     Descriptors,
     /// It has very few local ports.
@@ -55,6 +57,7 @@ impl Fault {
                 format!("stopped except for {percent} %")
             }
             Self::SecondLoad => "busy loops on its processor".into(),
+            Self::BesideServer => "the server on its processor".into(),
             Self::Descriptors => "no descriptors".into(),
             Self::Ports => "no ports".into(),
             Self::Short => "a percentile of one second".into(),
@@ -66,13 +69,27 @@ impl Fault {
     pub(super) fn expected(self) -> &'static str {
         match self {
             Self::None => "VALID",
-            Self::Throttled(..) | Self::SecondLoad | Self::Descriptors | Self::Ports => {
-                "CLIENT-LIMITED"
-            }
+            Self::Throttled(..)
+            | Self::SecondLoad
+            | Self::BesideServer
+            | Self::Descriptors
+            | Self::Ports => "CLIENT-LIMITED",
             Self::Short => "TOO-SHORT",
             Self::Interrupted => "INTERRUPTED",
         }
     }
+
+    /// The server's program.
+    pub(super) fn server(self, prony: &Path) -> Command {
+        match self {
+            Self::BesideServer => on_first_processor(prony),
+            _ => Command::new(prony),
+        }
+    }
+}
+
+fn on_first_processor(prony: &Path) -> Command {
+    program("taskset", &["-c", "0", &prony.display().to_string()])
 }
 
 /// What this machine allows: the folder in which control groups with quotas can be made, if any.
@@ -130,7 +147,7 @@ impl Environment {
                 }
                 None => Command::new(prony),
             },
-            Fault::SecondLoad => program("taskset", &["-c", "0", &prony_text]),
+            Fault::SecondLoad | Fault::BesideServer => on_first_processor(prony),
             _ => Command::new(prony),
         }
     }

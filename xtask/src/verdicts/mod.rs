@@ -3,6 +3,7 @@
 
 mod cases;
 mod faults;
+mod streams;
 mod table;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ use table::Row;
 /// How many cases that need little processor time run at the same time.
 const CONCURRENT: usize = 5;
 /// No case starts after this time.
-const TIME_MAX: Duration = Duration::from_secs(14 * 60);
+const TIME_MAX: Duration = Duration::from_secs(20 * 60);
 /// The rate of a throttled open loop must take at least this share of a processor.
 const BUSY_MIN: f64 = 0.55;
 /// How often to try other rates.
@@ -34,14 +35,22 @@ const TRIES: usize = 8;
 /// `cargo xtask verdicts`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let (is_quick, only) = match args[..] {
+    let (program, args) = match args[..] {
+        ["--program", program, ref rest @ ..] => (Some(program), rest),
+        ref all => (None, all),
+    };
+    let (is_quick, only) = match *args {
         [] => (false, ""),
         ["--quick"] => (true, ""),
         ["--only", only] => (false, only),
-        _ => bail!("usage: cargo xtask verdicts [--quick | --only WORD]"),
+        _ => bail!("usage: cargo xtask verdicts [--program FILE] [--quick | --only WORD]"),
     };
-    run(&mut cargo(&["build", "--locked", "--quiet", "--profile=fast"]))?;
-    let prony = target_dir()?.join("fast/prony");
+    let prony = if let Some(program) = program {
+        program.into()
+    } else {
+        run(&mut cargo(&["build", "--locked", "--quiet", "--profile=fast"]))?;
+        target_dir()?.join("fast/prony")
+    };
     if is_quick { quick(&prony) } else { whole(&prony, only) }
 }
 
@@ -69,7 +78,9 @@ fn quick(prony: &Path) -> Result<()> {
 fn whole(prony: &Path, only: &str) -> Result<()> {
     let begin = Instant::now();
     // Do not search for rates if no case needs one.
-    let wants_rates = |c: &Case| matches!(c.fault, Fault::Throttled(..) | Fault::SecondLoad);
+    let is_open = |c: &Case| cases::open_loops().any(|(model, ..)| model == c.model);
+    let is_throttled = |c: &Case| matches!(c.fault, Fault::Throttled(..) | Fault::SecondLoad);
+    let wants_rates = |c: &Case| is_open(c) && is_throttled(c);
     let stand_ins: Rates = cases::open_loops().map(|(m, driver, _)| ((m, driver), 1)).collect();
     let wanted = |c: &Case| c.name().contains(only);
     let rates = if cases::all(&stand_ins).iter().any(|c| wanted(c) && wants_rates(c)) {
@@ -138,9 +149,9 @@ fn run_case(case: &Case, prony: &Path, environment: &Environment) -> Result<Row>
     if case.fault == Fault::Ports {
         return reported(&name, &faults::without_ports(prony, case)?);
     }
-    let server = Server::start_with(&mut Command::new(prony), &case.serve())?;
     let mut client = environment.command(case.fault, prony);
-    client.args(case.load()).args(["--json", "--quiet"]).arg(server.url()).stdin(Stdio::null());
+    let server = case.target.start(&mut case.fault.server(prony), case, &mut client)?;
+    client.stdin(Stdio::null());
     client.stdout(Stdio::piped()).stderr(Stdio::inherit());
     let child = client.spawn().with_context(|| format!("{name}: cannot be started"))?;
     let text = faults::inject(case.fault, environment, child)?;

@@ -1,0 +1,181 @@
+//! The cases of messages in streams and of round trips: every kind of load in which one request
+//! lasts long, and what is measured are its messages.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+
+use super::cases::{Case, DRIVERS, PERCENTS};
+use super::faults::{Fault, Throttle};
+use crate::server::Server;
+use crate::shell::target_dir;
+
+/// What the client is pointed at.
+#[derive(Clone)]
+pub(super) enum Target {
+    /// The server, by a URL of this scheme.
+    Url(&'static str),
+    /// The server, by a plan file in which `URL` stands for its URL.
+    Plan(String),
+    /// A responder for round trips.
+    Responder,
+}
+
+/// A kind of load. `TIME` is how long it lasts, without the time for connects.
+struct Kind {
+    name: &'static str,
+    target: Target,
+    /// A plan file, in which `LOAD` stands for the load.
+    plan: Option<&'static str>,
+    serve: &'static str,
+    /// A small load, which any machine can carry in time.
+    small: &'static str,
+    /// More than one processor can do; with it the server has the options of `serve_full`.
+    full: &'static str,
+    serve_full: &'static str,
+    /// Whether what the small load measures takes so long that other load on the machine does not
+    /// distort it. Otherwise it has no clean case.
+    is_slow: bool,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        name: "websocket once",
+        target: Target::Url("ws"),
+        plan: None,
+        serve: "--ws echo --latency 5ms",
+        small: "-c 10 -d TIME -b hello",
+        full: "-c 64 -d TIME -b hello",
+        serve_full: "--ws echo",
+        is_slow: true,
+    },
+    Kind {
+        name: "websocket closed",
+        target: Target::Url("http"),
+        plan: Some(STEPS),
+        serve: "--ws echo --latency 5ms",
+        small: "10",
+        full: "64",
+        serve_full: "--ws echo",
+        is_slow: true,
+    },
+    Kind {
+        name: "round trips",
+        target: Target::Responder,
+        plan: None,
+        serve: "",
+        small: "-r 100 -c 4 -d TIME",
+        full: "-c 16 -d TIME",
+        serve_full: "",
+        is_slow: false,
+    },
+];
+
+/// Users that send their next message when they have the reply to the last one.
+const STEPS: &str = r#"
+url = "URL"
+users = LOAD
+duration = "TIME"
+timeout = "LIMIT"
+
+[[session]]
+request = [
+  { open = "/", name = "open" },
+  { send = "hello", wait-for = "hello", name = "say", repeat = 20 },
+  { close = 1000, name = "close" },
+]
+"#;
+
+/// How long faulty runs last, and clean ones.
+const FAULTY: &str = "1400ms";
+const QUICK: &str = "1s";
+const CLEAN: &str = "9s";
+
+impl Kind {
+    fn case(&self, driver: &'static str, fault: Fault, is_full: bool, time: &str) -> Case {
+        let (serve, load) =
+            if is_full { (self.serve_full, self.full) } else { (self.serve, self.small) };
+        // What a throttled meter cannot send in time is given up.
+        let timeout = if is_full { "4s" } else { "30s" };
+        let fill = |text: &str| text.replace("TIME", time).replace("LIMIT", timeout);
+        let (load, target) = match self.plan {
+            Some(plan) => (String::new(), Target::Plan(fill(plan).replace("LOAD", load))),
+            None => (fill(load) + " --timeout " + timeout, self.target.clone()),
+        };
+        let load = format!("{load} -t 1 --driver {driver}");
+        let (model, expected, server_fault) = (self.name, fault.expected(), None);
+        let is_small = !is_full;
+        Case { fault, model, driver, expected, server_fault, serve, load, target, is_small }
+    }
+
+    /// Cases with a meter that is late.
+    fn late(&self, driver: &'static str) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for percent in PERCENTS {
+            let stopped = Fault::Throttled(Throttle::Signals, percent);
+            cases.push(self.case(driver, stopped, false, FAULTY));
+            let quota = Fault::Throttled(Throttle::Quota, percent);
+            cases.push(self.case(driver, quota, true, FAULTY));
+        }
+        for fault in [Fault::SecondLoad, Fault::BesideServer] {
+            cases.push(self.case(driver, fault, true, FAULTY));
+        }
+        cases
+    }
+}
+
+/// All cases.
+pub(super) fn all() -> Vec<Case> {
+    let mut all = Vec::new();
+    for kind in &KINDS {
+        for driver in DRIVERS {
+            all.extend(kind.late(driver));
+            if kind.is_slow {
+                all.push(kind.case(driver, Fault::None, false, CLEAN));
+            }
+        }
+    }
+    all
+}
+
+/// One case of each kind that cannot be valid however busy the machine is.
+pub(super) fn quick() -> Vec<Case> {
+    let of_kind = |(i, kind): (usize, &Kind)| {
+        let percent = PERCENTS[PERCENTS.len() - 1 - i % 2];
+        let stopped = Fault::Throttled(Throttle::Signals, percent);
+        kind.case(DRIVERS[i % 2], stopped, false, QUICK)
+    };
+    KINDS.iter().enumerate().map(of_kind).collect()
+}
+
+impl Target {
+    /// Start what the client is pointed at, and give the client all its options.
+    pub(super) fn start(
+        &self,
+        prony: &mut Command,
+        case: &Case,
+        client: &mut Command,
+    ) -> Result<Server> {
+        let server = match self {
+            Self::Responder => Server::responder(prony)?,
+            Self::Url(_) | Self::Plan(_) => Server::start_with(prony, &case.serve())?,
+        };
+        let url = server.url();
+        match self {
+            Self::Responder => client.arg("rtt").args(case.load()).arg(url),
+            Self::Url(scheme) => client.args(case.load()).arg(url.replacen("http", scheme, 1)),
+            Self::Plan(plan) => {
+                let base = url.trim_end_matches('/');
+                // The port tells cases apart that run at the same time.
+                let port = base.rsplit(':').next().unwrap_or_default();
+                let path = target_dir()?.join(format!("verdicts-{port}.toml"));
+                fs::write(&path, plan.replace("URL", base))
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                client.arg("run").arg(path).args(case.load())
+            }
+        };
+        client.args(["--json", "--quiet"]);
+        Ok(server)
+    }
+}
