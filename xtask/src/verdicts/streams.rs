@@ -39,7 +39,27 @@ struct Kind {
     is_slow: bool,
 }
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 13] = [
+    Kind {
+        name: "websocket open",
+        target: Target::Url("ws"),
+        plan: None,
+        serve: "--ws echo --latency 5ms",
+        small: "-c 10 -n 10 --messages 20/s --messages-time TIME -b hello",
+        full: "-c 10 -n 10 --messages 20k/s --messages-time TIME -b hello",
+        serve_full: "--ws echo",
+        is_slow: true,
+    },
+    Kind {
+        name: "websocket all",
+        target: Target::Url("ws"),
+        plan: None,
+        serve: "--ws echo --latency 5ms",
+        small: "-c 10 -n 10 --messages 200/s --messages-over all --messages-time TIME -b hello",
+        full: "-c 10 -n 10 --messages 200k/s --messages-over all --messages-time TIME -b hello",
+        serve_full: "--ws echo",
+        is_slow: true,
+    },
     Kind {
         name: "websocket once",
         target: Target::Url("ws"),
@@ -58,6 +78,88 @@ const KINDS: [Kind; 3] = [
         small: "10",
         full: "64",
         serve_full: "--ws echo",
+        is_slow: true,
+    },
+    Kind {
+        name: "websocket http2",
+        target: Target::Url("ws"),
+        plan: None,
+        serve: "--ws echo --latency 5ms",
+        small: "--h2c -c 2 --streams 5 -n 10 --messages 20/s --messages-time TIME -b hello",
+        full: "--h2c -c 2 --streams 5 -n 10 --messages 20k/s --messages-time TIME -b hello",
+        serve_full: "--ws echo",
+        is_slow: true,
+    },
+    Kind {
+        name: "broadcast",
+        target: Target::Url("ws"),
+        plan: None,
+        serve: "--ws broadcast --latency 5ms",
+        small: "-c 10 --publishers 2 --publish-after 200ms --subscribers-wait 400ms \
+                --messages 20/s --messages-time TIME -b hello",
+        full: "-c 40 --publishers 2 --publish-after 200ms --subscribers-wait 400ms \
+               --messages 4k/s --messages-time TIME -b hello",
+        serve_full: "--ws broadcast",
+        is_slow: true,
+    },
+    Kind {
+        name: "push",
+        target: Target::Url("ws"),
+        plan: None,
+        serve: "--ws push:50",
+        small: "-c 10 -n 10 --stream messages --stream-time TIME",
+        full: "-c 40 -n 40 --stream messages --stream-time TIME",
+        serve_full: "--ws push:10000",
+        is_slow: true,
+    },
+    Kind {
+        name: "pings",
+        target: Target::Url("ws"),
+        plan: None,
+        serve: "--ws echo",
+        small: "-c 10 -n 10 --stream messages --stream-time TIME --ping-every 50ms",
+        full: "-c 200 -n 200 --stream messages --stream-time TIME --ping-every 1ms",
+        serve_full: "--ws echo",
+        is_slow: false,
+    },
+    Kind {
+        name: "grpc bidirectional",
+        target: Target::Url("http"),
+        plan: Some(CALLS),
+        serve: "--grpc --latency 5ms",
+        small: "20",
+        full: "20k",
+        serve_full: "--grpc",
+        is_slow: true,
+    },
+    Kind {
+        name: "sse gaps",
+        target: Target::Url("http"),
+        plan: None,
+        serve: "--sse gap=fixed:20ms,count=100000",
+        small: "-c 10 -n 10 --stream sse --stream-time TIME",
+        full: "-c 40 -n 40 --stream sse --stream-time TIME",
+        serve_full: "--sse gap=fixed:100us,count=1000000",
+        is_slow: true,
+    },
+    Kind {
+        name: "sse rate",
+        target: Target::Url("http"),
+        plan: None,
+        serve: "--sse ttft=fixed:20ms,gap=fixed:20ms,count=20",
+        small: "-r 10 -d TIME --stream sse",
+        full: "-r 200 -d TIME --stream sse",
+        serve_full: "--sse gap=fixed:100us,count=1000",
+        is_slow: true,
+    },
+    Kind {
+        name: "llm",
+        target: Target::Url("http"),
+        plan: None,
+        serve: "--sse ttft=fixed:100ms,gap=fixed:20ms,count=100000",
+        small: "llm --model m -c 10 -d TIME --output-tokens 20 --prompt-count 5",
+        full: "llm --model m -c 40 -d TIME --output-tokens 1000 --prompt-count 5",
+        serve_full: "--sse gap=fixed:100us,count=1000000",
         is_slow: true,
     },
     Kind {
@@ -85,6 +187,28 @@ request = [
   { send = "hello", wait-for = "hello", name = "say", repeat = 20 },
   { close = 1000, name = "close" },
 ]
+"#;
+
+/// Ten streams, in each of which messages ask for replies of ten bytes. Its messages are encoded,
+/// because a program without schemas of gRPC can send them, too.
+const CALLS: &str = r#"
+url = "URL"
+connections = 2
+requests = 10
+http = "2-only"
+timeout = "LIMIT"
+
+request = [
+  { path = "/grpc.testing.TestService/FullDuplexCall", body = "\u0000\u0000\u0000\u0000\u0004\u0012\u0002\b\n", grpc = { streams = true, takes = true } },
+]
+
+[http2]
+streams = 5
+
+[grpc]
+encoded = true
+messages = "LOAD"
+messages-time = "TIME"
 "#;
 
 /// How long faulty runs last, and clean ones.

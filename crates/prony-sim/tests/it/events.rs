@@ -25,7 +25,7 @@ fn sse() -> StreamPlan {
     StreamPlan { content: Some(POINTER.into()), ..StreamPlan::new(StreamFormat::Sse) }
 }
 
-fn with(plan: Plan, stream: StreamPlan) -> Plan {
+pub(crate) fn with(plan: Plan, stream: StreamPlan) -> Plan {
     let plan = Plan { stream: Some(Box::new(stream)), timeout: Span::from_secs(600), ..plan };
     plan.check().expect("a valid plan");
     plan
@@ -36,7 +36,7 @@ fn versions(plan: &Plan) -> [Plan; 2] {
     [plan.clone(), http2(plan.clone(), 1, 1_000)]
 }
 
-fn events(text: &str) -> ServerBehavior {
+pub(crate) fn events(text: &str) -> ServerBehavior {
     ServerBehavior { sse: Some(text.parse().expect(text)), ..ServerBehavior::default() }
 }
 

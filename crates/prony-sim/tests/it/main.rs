@@ -56,6 +56,7 @@ mod truth;
 mod uploads;
 mod varied;
 mod verdicts;
+mod verdicts_streams;
 mod websocket;
 mod websocket_http2;
 mod world;

@@ -30,7 +30,7 @@ const PATHS: [(&str, TokenDialect); 3] = [
 ];
 
 /// Requests with five words to that path. The reply may have `limit` tokens.
-fn asks(plan: Plan, path: usize, limit: u64, streams: bool, slo: &str) -> Plan {
+pub(crate) fn asks(plan: Plan, path: usize, limit: u64, streams: bool, slo: &str) -> Plan {
     let (path, dialect) = PATHS[path];
     let body = format!(
         "{{\"messages\":[{{\"role\":\"user\",\"content\":\"a b c\"}}],\"prompt\":\"d e\",\
