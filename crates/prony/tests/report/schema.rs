@@ -143,6 +143,18 @@ fn with_causes() -> [Summary; 2] {
     assert!(advice(&late).contains("more threads"), "{}", advice(&late));
     late.run.precision = Some(ms(2));
     assert!(advice(&late).contains("--precision 2ms"), "{}", advice(&late));
+    late.run.precision = None;
+    late.main.times.first_message.record_n(ms(1), 1_000);
+    let sentence = "the meter sent late: the p99 of the send lag is 2.00 ms, the median first \
+                    message time 1.00 ms: ";
+    assert!(advice(&late).starts_with(sentence), "{}", advice(&late));
+    late.run.precision = Some(ms(2));
+    let mut messages = sample::closed();
+    messages.main.times.message_lag.record_n(ms(2), 50);
+    messages.main.times.message.record_n(ms(3), 50);
+    let sentence = "the meter sent messages late: the p80 of the message lag is 2.00 ms, the median \
+                    message time 3.00 ms: ";
+    assert!(advice(&messages).starts_with(sentence), "{}", advice(&messages));
     let mut full = sample::closed();
     let t = &mut full.main;
     for k in 0..6_000_u64 {

@@ -6,7 +6,7 @@ use prony_core::plan::{
     WebSocketPlan,
 };
 use prony_core::record::{
-    Broadcast, Finished, Pings, StreamMessages, StreamTime, Times, TokenTally,
+    Broadcast, Finished, Pings, StreamMessages, StreamTime, TimeLowerBound, Times, TokenTally,
 };
 use prony_core::summary::Summary;
 use prony_core::units::Span;
@@ -31,6 +31,9 @@ pub(crate) fn websocket(run: &mut Summary) {
     let mut pings = Pings { sent: 3, answered: 1, ..Pings::default() };
     pings.time.record(Span(1_000));
     run.main.pings = Some(Box::new(pings));
+    let mut bound = TimeLowerBound { added_max: Span(200), ..TimeLowerBound::default() };
+    bound.times.record(Span(800));
+    run.main.streams_without_meter = [(StreamTime::Ping, bound)].into();
     let mut broadcast = Broadcast { expected: 7, delivered: 5, ..Broadcast::default() };
     broadcast.delivery.record(Span(1_000));
     broadcast.spread.record(Span(1_000));
