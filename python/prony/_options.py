@@ -358,6 +358,12 @@ class SharedOptions(TypedDict, total=False):
     The kernel records when requests leave it and when replies reach it, for TCP (also with
     TLS) and UDP. Uses epoll instead of io_uring, and one more system call per write."""
 
+    drain: Duration
+    """How long a load that you stop (Ctrl-C, SIGTERM) waits for replies [default: 3s]
+
+    Requests without a reply by then count as unfinished. A second signal ends the load at
+    once."""
+
     simulate: str
     """Run in a simulated world with this seed instead of on the network
 
@@ -849,6 +855,12 @@ class RunOptions(TypedDict, total=False):
 
     A run with fewer than ten samples above it is invalid, with the verdict TOO-SHORT."""
 
+    drain: Duration
+    """How long a load that you stop (Ctrl-C, SIGTERM) waits for replies [default: 3s]
+
+    Requests without a reply by then count as unfinished. A second signal ends the load at
+    once."""
+
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
 
@@ -1129,6 +1141,12 @@ class RttOptions(TypedDict, total=False):
     """Require enough samples for this percentile of the response time, such as p99.9
 
     A run with fewer than ten samples above it is invalid, with the verdict TOO-SHORT."""
+
+    drain: Duration
+    """How long a load that you stop (Ctrl-C, SIGTERM) waits for replies [default: 3s]
+
+    Requests without a reply by then count as unfinished. A second signal ends the load at
+    once."""
 
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""

@@ -395,6 +395,7 @@ impl Driver<'_> {
     /// Process reports until every worker is done or lost.
     fn follow(&mut self) {
         let passed_on = [AtomicBool::new(false), AtomicBool::new(false)];
+        let mut draining: Option<Instant> = None;
         let mut shown = 0;
         while !self.workers.iter().all(Worker::is_over) {
             let events = self.engine.events(TURN);
@@ -408,7 +409,14 @@ impl Driver<'_> {
             self.show();
             match self.control.stop_request() {
                 Some(StopRequest::Now) => self.pass_on(&passed_on[1], true),
-                Some(StopRequest::Drain) => self.pass_on(&passed_on[0], false),
+                Some(StopRequest::Drain) => {
+                    self.pass_on(&passed_on[0], false);
+                    let since = *draining.get_or_insert_with(Instant::now);
+                    let limit = Duration::from_nanos(self.control.drain_limit().0);
+                    if since.elapsed() >= limit {
+                        self.control.stop_now();
+                    }
+                }
                 None => {}
             }
             let second = self.elapsed().as_secs();

@@ -104,7 +104,7 @@ fn read<W: Write>(mut input: impl BufRead, shared: &Shared<W>, orders: &Sender<O
         match protocol::parse::<Order>(&line) {
             Ok(Order::Ping { id }) => shared.say(&Reply::Pong { id, unix_ns: shared.now() }),
             Ok(Order::Stop { now: true }) => shared.control.stop_now(),
-            Ok(Order::Stop { now: false }) => shared.control.interrupt(Span::MAX),
+            Ok(Order::Stop { now: false }) => shared.control.interrupt(),
             Ok(Order::Rate { factor, .. }) if !(factor.is_finite() && factor >= 0.0) => {
                 shared
                     .say(&Reply::Refused { why: format!("{factor} is not a multiple of a rate") });
@@ -207,6 +207,8 @@ fn load<W: Write>(
         adjustable_rate: order.adjustable_rate,
         blocks: order.blocks,
         keep_service: order.service_blocks,
+        // The driver limits it, with its second order to stop.
+        drain: Span::MAX,
         ..settings.options.clone()
     };
     let part = merge::part_of(&plan, Some(run_unix_ns as f64 / 1e9));

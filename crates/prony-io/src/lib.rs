@@ -34,3 +34,4 @@ pub use run::serve::{
 pub use run::worker::{Outcome, auto_prefers_uring, check, run};
 pub use time::clock;
 pub use time::sleep::Precision;
+pub use time::stop::DRAIN;

@@ -133,8 +133,8 @@ impl Run {
     /// Ask the run to stop: the first time it waits for the replies to requests in flight, the
     /// second time it ends at once.
     fn interrupt(&self) {
-        self.control.interrupt(Span::MAX);
-        self.stops.interrupt(Span::MAX);
+        self.control.interrupt();
+        self.stops.interrupt();
     }
 }
 

@@ -14,9 +14,6 @@ use crate::exit::Exit;
 use crate::output;
 use crate::target_process;
 
-/// The maximum time to wait for replies after SIGTERM or SIGHUP. Their senders usually kill the
-/// process soon (`docker stop` after 10 s).
-pub const TERM_DRAIN: Span = Span::from_secs(3);
 /// The maximum time to wait until the workers report their drain.
 const REPORT_TIMEOUT: Span = Span::from_millis(250);
 
@@ -28,22 +25,14 @@ pub fn restore_by(restore: fn()) {
     let _ = RESTORE.set(restore);
 }
 
-/// A control that signals set: the first signal drains, the second stops at once. A third one ends
-/// the process, in case something hangs that does not check the control, such as a name resolution.
+/// A control that signals set: the first signal drains, within the control's limit, and the second
+/// stops at once. A third one ends the process, in case something hangs that does not check the
+/// control, such as a name resolution.
 pub fn stoppable() -> Result<Arc<Control>, Error> {
     let control = Arc::new(Control::new());
     let handler = Arc::clone(&control);
-    catch(Exit::Interrupted.code(), 3, move |signal| handler.interrupt(drain_of(signal)))?;
+    catch(Exit::Interrupted.code(), 3, move |_| handler.interrupt())?;
     Ok(control)
-}
-
-/// The limit of the drain after a signal.
-pub(crate) fn drain_of(signal: EndSignal) -> Span {
-    match signal {
-        // A user can see what the run waits for, and press Ctrl-C again.
-        EndSignal::Interrupt => Span::MAX,
-        EndSignal::Terminate | EndSignal::Hangup => TERM_DRAIN,
-    }
 }
 
 /// Calls `then` at each stop signal, and ends the process at the signal with the number `last`.
@@ -120,7 +109,8 @@ mod tests {
     fn shows_the_message_once() {
         let (control, mut ending) = (Control::new(), Ending::default());
         assert_eq!(ending.sentence(&control, &live(900, 5, None)), None);
-        control.interrupt(Span::MAX);
+        control.limit_drain(Span::MAX);
+        control.interrupt();
         assert_eq!(ending.sentence(&control, &live(1_000, 5, None)), None, "unknown so far");
         let known = live(1_050, 5, Some(28_900));
         let sentence = ending.sentence(&control, &known);
@@ -130,10 +120,10 @@ mod tests {
     }
 
     #[test]
-    fn uses_the_shorter_of_timeouts_and_sigterm_limit() {
+    fn uses_the_shorter_of_timeouts_and_limit() {
         let sentence = |in_flight, end| {
             let (control, mut ending) = (Control::new(), Ending::default());
-            control.interrupt(TERM_DRAIN);
+            control.interrupt();
             ending.sentence(&control, &live(1_000, in_flight, end)).unwrap_or_default()
         };
         assert!(sentence(1, Some(28_000)).contains("for 1 reply, at most 3 s;"));
@@ -147,15 +137,16 @@ mod tests {
         control.stop();
         assert_eq!(ending.sentence(&control, &live(1_000, 5, Some(28_000))), None);
         let (control, mut ending) = (Control::new(), Ending::default());
-        control.interrupt(Span::MAX);
-        control.interrupt(Span::MAX);
+        control.interrupt();
+        control.interrupt();
         assert_eq!(ending.sentence(&control, &live(1_000, 5, Some(28_000))), None);
     }
 
     #[test]
     fn shows_the_message_without_a_report_from_the_workers() {
         let (control, mut ending) = (Control::new(), Ending::default());
-        control.interrupt(Span::MAX);
+        control.limit_drain(Span::MAX);
+        control.interrupt();
         assert_eq!(ending.sentence(&control, &live(1_000, 5, None)), None);
         let sentence = ending.sentence(&control, &live(1_250, 5, None));
         let wanted = "stopping: waiting for 5 replies; press Ctrl-C to stop at once";

@@ -16,7 +16,7 @@ use prony_report::units;
 use crate::builder::Planned;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::interrupt::{catch, drain_of};
+use crate::interrupt::catch;
 
 /// A plan with several loads.
 #[derive(Debug)]
@@ -221,8 +221,8 @@ pub struct Stops {
 
 #[derive(Debug, Default)]
 struct Stopping {
-    /// For each signal so far, the limit of the drain.
-    signals: Vec<Span>,
+    /// How many signals have arrived.
+    signals: u32,
     running: Vec<Arc<Control>>,
 }
 
@@ -234,35 +234,35 @@ impl Stops {
     pub fn by_signals() -> Result<Arc<Self>, Error> {
         let stops = Arc::new(Self::default());
         let handler = Arc::clone(&stops);
-        catch(Exit::Interrupted.code(), 3, move |signal| handler.interrupt(drain_of(signal)))?;
+        catch(Exit::Interrupted.code(), 3, move |_| handler.interrupt())?;
         Ok(stops)
     }
 
     /// The first call drains all loads, the second stops them at once.
-    pub fn interrupt(&self, drain: Span) {
+    pub fn interrupt(&self) {
         let mut state = self.state();
-        state.signals.push(drain);
-        state.running.iter().for_each(|control| control.interrupt(drain));
+        state.signals += 1;
+        state.running.iter().for_each(|control| control.interrupt());
         drop(state);
         self.changed.notify_all();
     }
 
     /// Stops all loads at once: nobody waits for them any more.
     pub fn stop_now(&self) {
-        self.interrupt(Span::ZERO);
-        self.interrupt(Span::ZERO);
+        self.interrupt();
+        self.interrupt();
     }
 
     /// Whether the user has stopped the plan.
     pub fn is_interrupted(&self) -> bool {
-        !self.state().signals.is_empty()
+        self.state().signals > 0
     }
 
     /// A control for a load that starts now.
     fn control(&self) -> Arc<Control> {
         let control = Arc::new(Control::new());
         let mut state = self.state();
-        state.signals.iter().for_each(|&drain| control.interrupt(drain));
+        (0..state.signals).for_each(|_| control.interrupt());
         state.running.push(Arc::clone(&control));
         control
     }
@@ -277,7 +277,7 @@ impl Stops {
         let start = Instant::now();
         let delay = std::time::Duration::from_nanos(delay.0);
         let mut state = self.state();
-        while state.signals.is_empty() {
+        while state.signals == 0 {
             let Some(left) = delay.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
             else {
                 return true;

@@ -1,7 +1,8 @@
 //! The execution options of prony-io, from the command line.
 
 use prony_core::plan::Plan;
-use prony_io::{DriverChoice, Family, Options};
+use prony_core::units::Span;
+use prony_io::{DRAIN, DriverChoice, Family, Options};
 use prony_run::environment::Environment;
 use prony_run::error::Error;
 
@@ -18,6 +19,11 @@ pub(crate) fn driver(driver: Driver) -> DriverChoice {
     }
 }
 
+/// How long a load that the user stops waits for replies.
+pub(crate) fn drain(exec: &ExecArgs) -> Span {
+    exec.drain.unwrap_or(DRAIN)
+}
+
 /// The execution options of a load.
 pub(crate) fn options(exec: &ExecArgs) -> Options {
     Options {
@@ -32,6 +38,7 @@ pub(crate) fn options(exec: &ExecArgs) -> Options {
             (_, true) => Family::V6,
             _ => Family::Any,
         },
+        drain: drain(exec),
         // The plan contains --connect-to and --unix-socket.
         ..Options::default()
     }

@@ -41,10 +41,16 @@ impl Control {
         self.stop.stop();
     }
 
-    /// The same on behalf of the user. The first request limits the drain to `drain`, then the run
+    /// The same on behalf of the user: the drain has a [limit](Self::limit_drain), then the run
     /// ends at once. Safe in a signal handler.
-    pub fn interrupt(&self, drain: Span) {
-        self.stop.interrupt(drain);
+    pub fn interrupt(&self) {
+        self.stop.interrupt();
+    }
+
+    /// Sets how long a run that the user stops waits for replies; without it, [`crate::DRAIN`].
+    /// [`Span::MAX`]: until the requests' own timeouts.
+    pub fn limit_drain(&self, limit: Span) {
+        self.stop.limit_drain(limit);
     }
 
     /// Whether the user requested the stop.
@@ -52,7 +58,8 @@ impl Control {
         self.stop.is_interrupted()
     }
 
-    /// The time limit of the drain; [`Span::MAX`]: until the requests' own timeouts.
+    /// The time limit of the drain; [`Span::MAX`]: until the requests' own timeouts, as when a rule
+    /// of the run has stopped it.
     pub fn drain_limit(&self) -> Span {
         self.stop.drain_limit()
     }

@@ -11,11 +11,13 @@ use prony_core::feed::Feeds;
 use prony_core::layer::TlsContext;
 use prony_core::record::Observer;
 use prony_core::tokenizer::CountTokens;
+use prony_core::units::Span;
 
 use crate::drivers::config::DriverChoice;
 use crate::net::resolve::{ConnectTo, Family};
 use crate::net::socket::options::SocketOptions;
 use crate::time::sleep::Precision;
+use crate::time::stop::DRAIN;
 
 /// How to run a load on this machine; no option changes which requests are sent, or when.
 #[derive(Clone, Debug)]
@@ -24,6 +26,9 @@ pub struct Options {
     pub threads: Option<usize>,
     /// When to start, as a time of the wall clock in nanoseconds since 1970; `None` = immediately.
     pub start_at: Option<u64>,
+    /// How long a load that the user stops waits for replies; [`Span::MAX`]: until the requests' own
+    /// timeouts.
+    pub drain: Span,
     /// Whether to pin each worker to its own core.
     pub pin: bool,
     /// Whether workers run under the real-time scheduler.
@@ -105,6 +110,7 @@ impl Default for Options {
         Self {
             threads: None,
             start_at: None,
+            drain: DRAIN,
             pin: false,
             realtime: false,
             driver: DriverChoice::default(),

@@ -91,6 +91,7 @@ pub fn run(
     on_progress: &mut dyn FnMut(&Live),
 ) -> Result<Outcome, SetupError> {
     let plan = &plan.clone().of_process();
+    control.limit_drain(options.drain);
     let setup = Setup::new(plan, options)?;
     let _keeper = options.timestamps.then(|| timestamps::ready(&setup.endpoints)).transpose()?;
     let shards: Vec<Plan> =

@@ -9,13 +9,17 @@ use prony_core::units::{Nanos, Span};
 /// The mean interval of pulses: progress and the stop flag are checked about 20 times a second.
 pub(crate) const PULSE: Span = Stalls::CHECK;
 
+/// How long a run that the user stops waits for replies, unless it is told otherwise. Supervisors
+/// kill a process that does not end soon (`docker stop` after 10 s), and users do too.
+pub const DRAIN: Span = Span::from_secs(3);
+
 /// The stop flag. It may be set from a signal handler.
 #[derive(Debug)]
 pub struct StopFlag {
     stop: AtomicU8,
     /// Whether the user requested the stop, not a rule of the run.
     interrupted: AtomicBool,
-    /// The time limit of a drain, in nanoseconds.
+    /// The time limit of a drain on behalf of the user, in nanoseconds.
     drain_ns: AtomicU64,
 }
 
@@ -25,7 +29,7 @@ impl StopFlag {
         Self {
             stop: AtomicU8::new(0),
             interrupted: AtomicBool::new(false),
-            drain_ns: AtomicU64::new(u64::MAX),
+            drain_ns: AtomicU64::new(DRAIN.as_nanos()),
         }
     }
 
@@ -37,12 +41,17 @@ impl StopFlag {
         }
     }
 
-    /// The same on behalf of the user. The first request limits the drain to `drain`, then the run
+    /// The same on behalf of the user: the drain has a [limit](Self::limit_drain), then the run
     /// ends at once. Safe in a signal handler.
-    pub fn interrupt(&self, drain: Span) {
+    pub fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Relaxed);
-        self.drain_ns.fetch_min(drain.as_nanos(), Ordering::Relaxed);
         self.stop();
+    }
+
+    /// Sets how long a run that the user stops waits for replies; without it, [`DRAIN`].
+    /// [`Span::MAX`]: until the requests' own timeouts.
+    pub fn limit_drain(&self, limit: Span) {
+        self.drain_ns.store(limit.as_nanos(), Ordering::Relaxed);
     }
 
     /// Whether the user requested the stop.
@@ -50,9 +59,13 @@ impl StopFlag {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// The time limit of the drain; [`Span::MAX`]: until the requests' own timeouts.
+    /// The time limit of the drain; [`Span::MAX`]: until the requests' own timeouts, as when a rule
+    /// of the run has stopped it.
     pub fn drain_limit(&self) -> Span {
-        Span(self.drain_ns.load(Ordering::Relaxed))
+        match self.is_interrupted() {
+            true => Span(self.drain_ns.load(Ordering::Relaxed)),
+            false => Span::MAX,
+        }
     }
 
     /// Request to end at once. Safe in a signal handler.
@@ -103,8 +116,10 @@ impl StopSeen {
     ) -> Option<StopRequest> {
         if request == Some(StopRequest::Drain) {
             let limit = flag.drain_limit();
-            let ends = *self.drain_ends.get_or_insert_with(|| now + limit);
-            if ends <= now {
+            if self.drain_ends.is_none() && limit < Span::MAX {
+                self.drain_ends = Some(now + limit);
+            }
+            if self.drain_ends.is_some_and(|ends| ends <= now) {
                 flag.stop_now();
                 request = Some(StopRequest::Now);
             }
@@ -138,8 +153,9 @@ mod tests {
         let (c, at) = (StopFlag::new(), |ms| Nanos::ZERO + Span::from_millis(ms));
         let (mut one, mut other) = (StopSeen::default(), StopSeen::default());
         assert_eq!(one.new_request(&c, at(100)), None);
-        c.interrupt(Span::from_secs(3));
-        assert!(c.is_interrupted());
+        assert_eq!(c.drain_limit(), Span::MAX, "nobody has stopped it");
+        c.interrupt();
+        assert!(c.is_interrupted() && c.drain_limit() == DRAIN);
         assert_eq!(one.new_request(&c, at(1_000)), Some(StopRequest::Drain));
         assert_eq!(one.new_request(&c, at(3_999)), None);
         assert_eq!(one.new_request(&c, at(4_000)), Some(StopRequest::Now));
@@ -155,10 +171,22 @@ mod tests {
     fn unlimited_drain_lasts_until_the_second_stop_request() {
         let (c, at) = (StopFlag::new(), |s| Nanos::ZERO + Span::from_secs(s));
         let mut worker = StopSeen::default();
-        c.interrupt(Span::MAX);
+        c.limit_drain(Span::MAX);
+        c.interrupt();
         assert_eq!(worker.new_request(&c, at(1)), Some(StopRequest::Drain));
         assert_eq!(worker.new_request(&c, at(100_000)), None);
-        c.interrupt(Span::MAX);
+        c.interrupt();
+        assert_eq!(worker.new_request(&c, at(100_001)), Some(StopRequest::Now));
+    }
+
+    #[test]
+    fn stop_by_a_rule_has_no_limit() {
+        let (c, at) = (StopFlag::new(), |s| Nanos::ZERO + Span::from_secs(s));
+        let mut worker = StopSeen::default();
+        c.stop();
+        assert_eq!(worker.new_request(&c, at(1)), Some(StopRequest::Drain));
+        assert_eq!(worker.new_request(&c, at(100_000)), None);
+        c.interrupt();
         assert_eq!(worker.new_request(&c, at(100_001)), Some(StopRequest::Now));
     }
 }

@@ -101,8 +101,8 @@ fn a_signal_reaches_all_loads_that_run_and_ends_waits() {
             thread::sleep(Duration::from_millis(1));
         }
         assert!(!stops.is_interrupted());
-        stops.interrupt(Span::MAX);
-        stops.interrupt(Span::MAX);
+        stops.interrupt();
+        stops.interrupt();
         running.join().expect("no panic")
     });
     let ran: Vec<bool> = ended.into_iter().map(|run| run.expect("no error").is_some()).collect();

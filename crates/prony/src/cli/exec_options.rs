@@ -65,6 +65,11 @@ pub struct ExecArgs {
     /// A run with fewer than ten samples above it is invalid, with the verdict TOO-SHORT.
     #[arg(long, value_name = "P", help_heading = MEASUREMENT, value_parser = values::percentile)]
     pub percentile: Option<f64>,
+    /// How long a load that you stop (Ctrl-C, SIGTERM) waits for replies [default: 3s]
+    ///
+    /// Requests without a reply by then count as unfinished. A second signal ends the load at once.
+    #[arg(long, value_name = "T", help_heading = MEASUREMENT, value_parser = values::span)]
+    pub drain: Option<Span>,
     /// Exit with 0 instead of 98 if the run is invalid
     #[arg(long, help_heading = MEASUREMENT)]
     pub accept_invalid: bool,

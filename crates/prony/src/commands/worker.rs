@@ -38,7 +38,7 @@ use crate::cli::shard::{EngineName, OnLoss, ShardArgs};
 use crate::cli::worker::{Aggregator, WorkerArgs, words};
 use crate::cli::{self, LoadArgs};
 use crate::embedding::Event;
-use crate::exec_options::options;
+use crate::exec_options::{drain, options};
 use crate::progress::{self, Progress, ProgressMode};
 
 /// Serve the driver on standard input.
@@ -108,6 +108,7 @@ impl OnHosts<'_> {
     pub(super) fn run(self, plan: &Plan, provenance: Provenance) -> Result<Summary, Error> {
         let Self { goals, shard, exec, output, mode, control, phase } = self;
         let is_watched = matches!(mode, ProgressMode::Screen(_));
+        control.limit_drain(drain(exec));
         let mut screen = is_watched.then(|| Progress::new(plan, mode, None, &control));
         // Sentences must not be written over the screen.
         let later = RefCell::new(Vec::new());
@@ -208,6 +209,7 @@ pub(super) fn once_on_hosts(
     control: &Arc<Control>,
 ) -> Result<Summary, Error> {
     let hosts = load.shard.hosts.unwrap_or(1);
+    control.limit_drain(drain(&load.exec));
     let mut engine = engine(&load.shard, &load.exec, &load.output, control, 1)?;
     let job = Job {
         plan: plan.clone(),

@@ -130,7 +130,7 @@ impl View {
         for &key in &keys {
             match key {
                 _ if self.state.press(key) => {}
-                b'q' | b'Q' => self.control.interrupt(Span::MAX),
+                b'q' | b'Q' => self.control.interrupt(),
                 b'?' | b'h' => self.state.help = !self.state.help,
                 // Form feed (Ctrl-L) redraws the screen.
                 0x0c => drop(terminal.clear()),

@@ -1,5 +1,5 @@
-//! The first Ctrl-C stops the load and waits for requests in flight, the second stops at once.
-//! SIGTERM and SIGHUP wait for at most three seconds. The report is always complete.
+//! The first signal stops the load and waits for requests in flight, for three seconds or as long as
+//! `--drain` says. The second stops at once. The report is always complete.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -119,10 +119,10 @@ fn requests(server: &Scripted, n: usize) {
 }
 
 #[test]
-fn sigterm_and_sighup_wait_for_at_most_three_seconds() {
+fn every_signal_waits_for_at_most_three_seconds() {
     let _waiting = waiting();
-    let both = |driver| [Signal::TERM, Signal::HUP].map(|signal| (driver, signal));
-    side_by_side(drivers().into_iter().flat_map(both), |(driver, signal)| {
+    let all = |driver| [Signal::INT, Signal::TERM, Signal::HUP].map(|signal| (driver, signal));
+    side_by_side(drivers().into_iter().flat_map(all), |(driver, signal)| {
         let (server, dir) = (mute(), tempfile::tempdir().expect("a folder"));
         let file = |name: &str| dir.path().join(name);
         let (json, html) = (file("a.json"), file("a.html"));
@@ -153,24 +153,77 @@ fn sigterm_and_sighup_wait_for_at_most_three_seconds() {
 }
 
 #[test]
-fn ctrl_c_waits_until_the_timeouts_of_requests() {
+fn ctrl_c_waits_longer_with_an_option_but_not_beyond_the_timeouts() {
     let _waiting = waiting();
-    let server = mute();
+    let (server, most) = (mute(), "stopping: waiting for 5 replies, at most");
     let url = format!("http://{}/", server.address());
-    let load = ["-c", "5", "-d", "60s", "--timeout", "6s", "--json", &url];
+    let load = ["-c", "5", "-d", "60s", "--timeout", "6s", "--drain", "1h", "--json", &url];
     let mut client = Running::start(&load);
     requests(&server, 5);
     let begun = Instant::now();
     client.signal(Signal::INT);
-    client.reported(
-        "prony: stopping: waiting for 5 replies, at most 6 s; press Ctrl-C to stop at once\n",
-    );
+    client.reported(&format!("prony: {most} 6 s; press Ctrl-C to stop at once\n"));
     let ended = client.wait();
     assert_eq!(ended.code, 130, "{ended:?}");
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let report = ended.report();
     report.check_sums();
     assert_eq!((report.count("failed"), report.count("unfinished")), (5, 0));
+}
+
+/// The time of a signal is limited for each kind of load, whatever the timeout of its requests.
+#[test]
+fn ctrl_c_waits_for_three_seconds_whatever_the_load() {
+    let _waiting = waiting();
+    let server = Serve::start(&["--latency", "1h"]);
+    let (url, dir) = (server.url("/"), tempfile::tempdir().expect("a folder"));
+    let socket = url.replace("http:", "ws:");
+    let plan = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text.replace("URL", &url)).expect("a file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let sessions = "users = 3\n[[session]]\n[[session.request]]\nurl = 'URL'\n";
+    let sessions = plan("sessions.toml", &format!("duration = '60s'\ntimeout = '1h'\n{sessions}"));
+    let phases = "url = 'URL'\nduration = '60s'\ntimeout = '1h'\nconnections = 3\n";
+    let phases =
+        plan("phases.toml", &format!("{phases}[[phases]]\nname = 'a'\n[[phases]]\nname = 'b'\n"));
+    let long = ["-d", "60s", "--timeout", "1h", "--json", "--accept-invalid"];
+    let of = |words: &[&str]| -> Vec<String> {
+        words.iter().chain(&long).map(|word| (*word).to_owned()).collect()
+    };
+    let search = ["capacity", "--threshold", "p99 < 100ms", "--timeout", "1h", "--json", &url];
+    let loads: [(Vec<String>, Option<u64>); 11] = [
+        (of(&["-c", "3", &url]), Some(3)),
+        (of(&["-c", "3", "--h2c", &url]), Some(3)),
+        (of(&["-c", "3", "--stream", "sse", &url]), Some(3)),
+        (of(&["-c", "3", &socket]), Some(3)),
+        (of(&["-c", "3", "-n", "100", "-p", "2", &url]), Some(6)),
+        (of(&["llm", "--model", "m", "-c", "3", &url]), Some(3)),
+        (of(&["-c", "4", "--hosts", "2", &url]), Some(4)),
+        (["run", &sessions, "--json"].map(str::to_owned).into(), Some(3)),
+        (["run", &phases, "--json"].map(str::to_owned).into(), None),
+        (of(&["compare", &url, &url]), None),
+        (search.map(str::to_owned).into(), None),
+    ];
+    side_by_side(loads, |(load, unfinished)| {
+        let words: Vec<&str> = load.iter().map(String::as_str).collect();
+        let client = Running::start(&words);
+        sleep(5_000);
+        let begun = Instant::now();
+        client.signal(Signal::INT);
+        let ended = client.wait();
+        let took = begun.elapsed();
+        assert_eq!(ended.code, 130, "{load:?}: {ended:?}");
+        assert!((2_000..20_000).contains(&took.as_millis()), "{load:?}: {took:?}, not 3 s");
+        if let Some(n) = unfinished {
+            let report = ended.report();
+            report.check_sums();
+            assert_eq!(report.count("unfinished"), n, "{load:?}: {ended:?}");
+        } else {
+            assert!(ended.stdout.starts_with('{'), "{load:?}: {ended:?}");
+        }
+    });
 }
 
 #[test]
