@@ -21,7 +21,7 @@ pub mod time;
 pub use drivers::config::{DriverChoice, DriverStats};
 pub use drivers::userspace;
 pub use error::SetupError;
-pub use host::{cpu, limits, pressure, quit, signals, stdio};
+pub use host::{adopt_orphans, cpu, limits, pressure, quit, signals, stdio};
 pub use net::socket::options::SocketOptions;
 pub use net::{datagrams, resolve, socket};
 pub use resolve::{ConnectTo, Family};

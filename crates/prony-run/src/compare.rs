@@ -44,7 +44,7 @@ pub fn live(
     design: &Design,
     names: &[String],
     is_stopped: &dyn Fn() -> bool,
-    run: &mut dyn FnMut(Block) -> Result<Ran, Error>,
+    run: &mut dyn FnMut(Block) -> Result<Option<Ran>, Error>,
     progress: &mut dyn FnMut(&Done<'_>),
 ) -> (report::Comparison, Option<Error>) {
     let mut comparison = Comparison::new(design.clone());
@@ -56,7 +56,8 @@ pub fn live(
             break;
         }
         let ran = match run(block) {
-            Ok(ran) => ran,
+            Ok(Some(ran)) => ran,
+            Ok(None) => break,
             Err(e) => {
                 error = Some(e);
                 break;
@@ -322,7 +323,7 @@ mod tests {
         let mut one = |block: Block| {
             blocks += 1;
             stop.set(blocks == 6);
-            Ok(Ran { summary: run(block.seed % 1_000, 2, LOAD), cpu_ns: None })
+            Ok(Some(Ran { summary: run(block.seed % 1_000, 2, LOAD), cpu_ns: None }))
         };
         let mut seen = Vec::new();
         let mut progress = |done: &Done<'_>| seen.push((done.number, done.most));
@@ -343,7 +344,7 @@ mod tests {
             if left == 0 {
                 return Err(Error::Server("gone".into()));
             }
-            Ok(Ran { summary: run(block.seed % 1_000, 2, LOAD), cpu_ns: Some(5e6) })
+            Ok(Some(Ran { summary: run(block.seed % 1_000, 2, LOAD), cpu_ns: Some(5e6) }))
         };
         let (found, error) =
             live(&design(Rounds::Exactly(9)), &names(), &|| false, &mut one, &mut |_| {});
@@ -360,7 +361,7 @@ mod tests {
             let parts = vec![(None, tally, WorkerStats::default())];
             let plan = plan_file::tests::plan(LOAD);
             let summary = Summary::from_parts(plan, RunInfo::default(), parts);
-            Ok(Ran { summary, cpu_ns: None })
+            Ok(Some(Ran { summary, cpu_ns: None }))
         };
         let (found, _) =
             live(&design(Rounds::Exactly(3)), &names(), &|| false, &mut one, &mut |_| {});

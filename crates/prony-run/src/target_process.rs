@@ -1,15 +1,21 @@
 //! A target server that is started for a block of load, with all its processes.
 //!
-//! The command runs in a process group of its own: Ctrl-C is for prony, which ends the group. A
-//! process of the group waits for the end of prony and then ends the group, so that no server
-//! outlives a prony that was killed.
+//! A guard starts the command, and adopts its descendants whose parents end: whoever forks, calls
+//! setsid or leaves its process group stays below the guard, where prony finds and ends it. The
+//! guard's process group is its own: Ctrl-C is for prony. A process of the guard waits for the end
+//! of prony and then ends all of them, so that no server outlives a prony that was killed.
+//!
+//! The address must be free before the start, and what listens there afterwards must belong to a
+//! process below the guard; if that cannot be told, [`TargetProcess::doubt`] says so.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
-use std::net::{TcpListener, TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdin, Command, Stdio};
+mod listener;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::net::TcpListener;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,75 +26,126 @@ use prony_core::units::Span;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::Error;
+use listener::Owner;
+pub use tree::cpu_of_process;
 
 /// Where the number of a free port stands in commands and URLs.
 pub const PORT: &str = "{port}";
 /// The time between attempts to connect.
 const RETRY: Duration = Duration::from_millis(10);
-/// The timeout of an attempt.
-const CONNECT: Duration = Duration::from_secs(1);
 /// How long a server may take to end after SIGTERM.
 const END: Duration = Duration::from_secs(5);
+/// The same when the user waits for prony.
+const END_SOON: Duration = Duration::from_secs(1);
 /// How long its processes may take to disappear after SIGKILL.
 const KILLED: Duration = Duration::from_secs(1);
 /// How much of a server's output an error shows.
 const SHOWN_LINES: usize = 20;
 const SHOWN_BYTES: u64 = 16 << 10;
-/// The ticks of the CPU time of a process per second, on every Linux but those of Alpha and IA-64.
-const TICKS: u64 = 100;
 
-/// Waits for the end of prony, which closes the pipe; then the command runs in its place, without
-/// the pipe.
-const GUARDED: &str = "exec 3<&0 </dev/null; { cat <&3 >/dev/null 2>&1; kill -KILL 0; } & \
-                       exec 3<&-; exec sh -c \"$1\"";
+/// The guard. First it starts the process that waits for the end of prony, which closes the pipe;
+/// that process then ends the guard's children until there are none, as these are also the orphans
+/// of those that have ended; the guard itself must survive the end of prony until then. Its number goes to prony, like the exit status of the command.
+const GUARD: &str = r#"exec 3<&0 </dev/null 4>&1 >&2
+trap : PIPE
+{
+  cat <&3 >/dev/null 2>&1
+  read me rest </proc/self/stat
+  turns=0
+  while [ $turns -lt 200 ]; do
+    others=
+    for child in $(cat /proc/$$/task/$$/children 2>/dev/null); do
+      [ "$child" = "$me" ] || others="$others $child"
+    done
+    [ -n "$others" ] || break
+    kill -KILL $others 2>/dev/null
+    turns=$((turns + 1))
+    sleep 0.01
+  done
+  kill -KILL 0
+} 4>&- &
+echo $! >&4
+sh -c "$1" 3<&- 4>&-
+echo $? >&4
+exec 4>&-
+wait"#;
 
-/// The process groups that run, for [`kill_all`].
+/// The guards that run, for [`kill_all`].
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// A running server, which ends when it is dropped.
 #[derive(Debug)]
 pub struct TargetProcess {
     command: String,
-    child: Child,
+    guard: Child,
     group: Pid,
+    /// The process that waits for the end of prony.
+    watcher: Option<i32>,
     /// Closed with prony.
     _alive: Option<ChildStdin>,
+    /// What the guard says.
+    says: Option<BufReader<ChildStdout>>,
+    /// The exit status of the command, once it has ended.
+    status: Option<i32>,
     output: File,
+    /// How long it may take to end.
+    patience: Duration,
 }
 
 impl TargetProcess {
-    /// Starts the command with a shell; [`PORT`] in it becomes `port`.
+    /// Starts the command with a shell, for this plan, whose addresses must be free; [`PORT`] in it
+    /// becomes `port`.
     ///
     /// # Errors
-    /// It cannot be started.
-    pub fn start(command: &str, port: u16) -> Result<Self, Error> {
+    /// It cannot be started, or somebody else listens there.
+    pub fn start(command: &str, port: u16, plan: &Plan) -> Result<Self, Error> {
+        check_free(plan)?;
         let command = command.replace(PORT, &port.to_string());
         let failed = |why: io::Error| Error::Server(format!("'{command}' cannot start: {why}"));
         let output = scratch_file().map_err(failed)?;
-        let mut child = Command::new("sh")
-            .args(["-c", GUARDED, "sh", &command])
+        let mut guard = Command::new("sh");
+        guard
+            .args(["-c", GUARD, "sh", &command])
             .stdin(Stdio::piped())
-            .stdout(output.try_clone().map_err(failed)?)
-            .stderr(output.try_clone().map_err(failed)?)
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        let alive = child.stdin.take();
-        let group = Pid::from_child(&child);
+            .stdout(Stdio::piped())
+            .stderr(output.try_clone().map_err(failed)?);
+        std::os::unix::process::CommandExt::process_group(&mut guard, 0);
+        prony_io::adopt_orphans(&mut guard);
+        let mut guard = guard.spawn().map_err(failed)?;
+        let alive = guard.stdin.take();
+        let group = Pid::from_child(&guard);
         running().push(group);
-        Ok(Self { command, child, group, _alive: alive, output })
+        let mut says = guard.stdout.take().map(BufReader::new);
+        let mut line = String::new();
+        // It comes at once, or the pipe is closed.
+        let read = says.as_mut().map(|says| says.read_line(&mut line));
+        let watcher = line.trim().parse().ok();
+        if let (Some(Ok(_)), Some(says)) = (read, &says) {
+            rustix::io::ioctl_fionbio(says.get_ref(), true).map_err(|e| failed(e.into()))?;
+        }
+        let (status, patience) = (None, END);
+        Ok(Self { command, guard, group, watcher, _alive: alive, says, status, output, patience })
     }
 
-    /// Waits until all endpoints of the plan accept connections.
+    /// Waits until all endpoints of the plan accept connections. Returns false if `is_stopped` says
+    /// so before.
     ///
     /// # Errors
     /// The server ends, or does not accept in time: what it printed last.
-    pub fn wait_until_ready(&mut self, plan: &Plan, timeout: Span) -> Result<(), Error> {
+    pub fn wait_until_ready(
+        &mut self,
+        plan: &Plan,
+        timeout: Span,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<bool, Error> {
         let begun = Instant::now();
         let limit = Duration::from_nanos(timeout.0);
         for endpoint in &plan.endpoints {
-            while !accepts(endpoint) {
-                if let Ok(Some(status)) = self.child.try_wait() {
+            while !listener::accepts(endpoint) {
+                if is_stopped() {
+                    return Ok(false);
+                }
+                if let Some(status) = self.ended() {
                     return Err(self.error(&format!("ended before it was ready ({status})")));
                 }
                 if begun.elapsed() >= limit {
@@ -101,7 +158,26 @@ impl TargetProcess {
                 thread::sleep(RETRY);
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Why it cannot be told whether the load reaches the server that was started, if so.
+    pub fn doubt(&self, plan: &Plan) -> Option<String> {
+        let started: BTreeSet<i32> = self.processes().iter().map(|process| process.pid).collect();
+        plan.endpoints.iter().find_map(|endpoint| {
+            let place = endpoint_name(endpoint);
+            let why = match listener::owner(endpoint, &started) {
+                Owner::Started => return None,
+                Owner::Other(name) => {
+                    format!("{name} listens at {place}, and '{}' did not start it", self.command)
+                }
+                Owner::Unknown(why) => format!("of {place}, {why}"),
+            };
+            Some(format!(
+                "It cannot be told whether each block measured the server that was started for it: \
+                 {why}."
+            ))
+        })
     }
 
     /// An error if the server has ended by itself.
@@ -109,15 +185,82 @@ impl TargetProcess {
     /// # Errors
     /// It has: what it printed last.
     pub fn check(&mut self) -> Result<(), Error> {
-        match self.child.try_wait() {
-            Ok(Some(status)) => Err(self.error(&format!("ended during the load ({status})"))),
-            _ => Ok(()),
+        match self.ended() {
+            Some(status) => Err(self.error(&format!("ended during the load ({status})"))),
+            None => Ok(()),
         }
     }
 
     /// CPU time of all processes of the server so far.
     pub fn cpu(&self) -> Option<Span> {
-        cpu_of_group(self.group.as_raw_nonzero().get())
+        tree::cpu(self.group.as_raw_nonzero().get())
+    }
+
+    /// The user waits for prony: the server is to end soon.
+    pub fn hurry(&mut self) {
+        self.patience = END_SOON;
+    }
+
+    /// Ends all processes of the server. Returns a sentence about those that are left.
+    pub fn end(mut self) -> Option<String> {
+        self.finish();
+        let left = self.processes();
+        let first = left.first()?;
+        Some(format!("{} of '{}' could not be ended.", tree::name(first.pid), self.command))
+    }
+
+    /// The processes of the server: all below the guard but its own.
+    fn processes(&self) -> Vec<tree::Process> {
+        tree::below(self.group.as_raw_nonzero().get(), self.watcher)
+    }
+
+    /// How the server has ended, if it has: the command has failed, or nothing of it is left. A
+    /// command that succeeds may leave a server behind.
+    fn ended(&mut self) -> Option<String> {
+        if self.status.is_none() {
+            let mut line = String::new();
+            let read = self.says.as_mut().map(|says| says.read_line(&mut line));
+            match read {
+                // Not yet.
+                Some(Err(_)) => return None,
+                // Without a line, the guard was killed.
+                _ => self.status = Some(line.trim().parse().unwrap_or(-1)),
+            }
+        }
+        let status = self.status?;
+        if status == 0 && !self.processes().is_empty() {
+            return None;
+        }
+        Some(match status {
+            -1 => "killed".to_owned(),
+            129.. => format!("signal {}", status - 128),
+            _ => format!("exit status {status}"),
+        })
+    }
+
+    /// Ends all: by SIGTERM, and what is left then by SIGKILL, with what it has started meanwhile.
+    fn finish(&mut self) {
+        tree::signal(&self.processes(), Signal::TERM);
+        self.wait_for_end(self.patience, None);
+        self.wait_for_end(KILLED, Some(Signal::KILL));
+        // The guard last: without it, orphans would get lost.
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let _ = self.guard.wait();
+        running().retain(|group| *group != self.group);
+    }
+
+    fn wait_for_end(&self, limit: Duration, signal: Option<Signal>) {
+        let begun = Instant::now();
+        loop {
+            let processes = self.processes();
+            if processes.is_empty() || begun.elapsed() >= limit {
+                return;
+            }
+            if let Some(signal) = signal {
+                tree::signal(&processes, signal);
+            }
+            thread::sleep(RETRY);
+        }
     }
 
     fn error(&mut self, why: &str) -> Error {
@@ -146,33 +289,42 @@ impl TargetProcess {
 
 impl Drop for TargetProcess {
     fn drop(&mut self) {
-        // The group may be gone.
-        let _ = kill_process_group(self.group, Signal::TERM);
-        let begun = Instant::now();
-        while begun.elapsed() < END && !matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
-            thread::sleep(RETRY);
+        if running().contains(&self.group) {
+            self.finish();
         }
-        let _ = kill_process_group(self.group, Signal::KILL);
-        let _ = self.child.wait();
-        // The others end at the same time, but nobody waits for them.
-        let begun = Instant::now();
-        while begun.elapsed() < KILLED && self.cpu().is_some() {
-            thread::sleep(RETRY);
-        }
-        running().retain(|group| *group != self.group);
     }
+}
+
+/// Refuses a plan whose addresses are in use. The server of the last block may need a moment to
+/// give them back.
+fn check_free(plan: &Plan) -> Result<(), Error> {
+    let begun = Instant::now();
+    for endpoint in plan.endpoints.iter().filter(|endpoint| listener::can_be_free(endpoint)) {
+        while let Some(name) = listener::in_use(endpoint) {
+            if begun.elapsed() >= KILLED {
+                return Err(Error::Server(format!(
+                    "{name} listens at {} before the server is started: end it, or write {PORT} in \
+                     the command and in the URL",
+                    endpoint_name(endpoint)
+                )));
+            }
+            thread::sleep(RETRY);
+        }
+    }
+    Ok(())
 }
 
 fn running() -> std::sync::MutexGuard<'static, Vec<Pid>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends all servers at once, for a prony that ends without dropping them.
+/// Ends all servers at once, for a prony that ends without dropping them. The guards' watchers end
+/// what is left.
 pub(crate) fn kill_all() {
     // A lock that is held by the thread that ends must not keep it.
-    if let Ok(groups) = RUNNING.try_lock() {
-        for group in groups.iter() {
-            let _ = kill_process_group(*group, Signal::KILL);
+    if let Ok(guards) = RUNNING.try_lock() {
+        for guard in guards.iter() {
+            tree::signal(&tree::below(guard.as_raw_nonzero().get(), None), Signal::KILL);
         }
     }
 }
@@ -214,57 +366,6 @@ pub fn with_port(plan: &Plan, from: u16, to: u16) -> Plan {
     plan
 }
 
-/// CPU time (user and system) of a process, with its ended threads.
-pub fn cpu_of_process(pid: u32) -> Option<Span> {
-    stat(&format!("/proc/{pid}/stat")).map(|(_, cpu)| cpu)
-}
-
-/// The same of all living processes of a group, and of their children that have ended.
-fn cpu_of_group(group: i32) -> Option<Span> {
-    let mut all = None;
-    for entry in fs::read_dir("/proc").ok()?.flatten() {
-        let name = entry.file_name();
-        let is_process = name.to_string_lossy().bytes().all(|b| b.is_ascii_digit());
-        if is_process
-            && let Some((of, cpu)) = stat(&entry.path().join("stat").to_string_lossy())
-            && of == group
-        {
-            all = Some(all.unwrap_or(Span::ZERO) + cpu);
-        }
-    }
-    all
-}
-
-/// The process group and the CPU time in a line of `/proc/PID/stat`.
-fn stat(path: &str) -> Option<(i32, Span)> {
-    let text = fs::read_to_string(path).ok()?;
-    // The name of the program may contain anything.
-    let (_, rest) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    // One that has ended, and that nobody has waited for.
-    if fields.first() == Some(&"Z") {
-        return None;
-    }
-    let group = fields.get(2)?.parse().ok()?;
-    let ticks = |i: usize| fields.get(i)?.parse::<u64>().ok();
-    // User and system time, and those of children that were waited for.
-    let ticks = (11..15).map(ticks).sum::<Option<u64>>()?;
-    Some((group, Span(ticks * (1_000_000_000 / TICKS))))
-}
-
-fn accepts(endpoint: &Endpoint) -> bool {
-    match endpoint.transport() {
-        Endpoint::Tcp { host, port } => {
-            let addresses = (host.as_str(), *port).to_socket_addrs();
-            addresses
-                .is_ok_and(|mut all| all.any(|a| TcpStream::connect_timeout(&a, CONNECT).is_ok()))
-        }
-        Endpoint::Unix { path } => UnixStream::connect(path).is_ok(),
-        // Nothing to wait for.
-        _ => true,
-    }
-}
-
 fn endpoint_name(endpoint: &Endpoint) -> String {
     match endpoint.transport() {
         Endpoint::Tcp { host, port } => format!("{host}:{port}"),
@@ -279,75 +380,4 @@ fn scratch_file() -> io::Result<File> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan_file;
-
-    fn plan(port: u16) -> Plan {
-        plan_file::tests::plan(&format!("url = 'http://127.0.0.1:{port}/'\nrequests = 1"))
-    }
-
-    fn seconds(n: u64) -> Span {
-        Span::from_secs(n)
-    }
-
-    fn is_alive(group: Pid) -> bool {
-        cpu_of_group(group.as_raw_nonzero().get()).is_some()
-    }
-
-    #[test]
-    fn a_server_that_ends_is_an_error_with_its_output() {
-        let port = free_port().expect("a port");
-        let command = "echo no such option: --port {port} >&2; exit 3";
-        let mut server = TargetProcess::start(command, port).expect("a shell");
-        let error = server.wait_until_ready(&plan(port), seconds(20)).expect_err("it ended");
-        let text = error.to_string();
-        let wanted = format!("it printed: no such option: --port {port}");
-        assert!(text.contains("ended before it was ready") && text.contains(&wanted), "{text}");
-    }
-
-    #[test]
-    fn a_server_that_never_listens_is_an_error_and_ends() {
-        let port = free_port().expect("a port");
-        let mut server = TargetProcess::start("sleep 1000 & sleep 1000", port).expect("a shell");
-        let group = server.group;
-        let error = server.wait_until_ready(&plan(port), Span::from_millis(50));
-        let text = error.expect_err("nothing listens").to_string();
-        assert!(
-            text.contains(&format!("did not accept connections at 127.0.0.1:{port}")),
-            "{text}"
-        );
-        assert!(is_alive(group));
-        drop(server);
-        assert!(!is_alive(group), "no process is left");
-    }
-
-    #[test]
-    fn a_server_is_ready_when_it_accepts() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let mut server = TargetProcess::start("sleep 1000", port).expect("a shell");
-        server.wait_until_ready(&plan(port), seconds(20)).expect("it accepts");
-        server.check().expect("it runs");
-        assert!(server.cpu().is_some());
-    }
-
-    #[test]
-    fn a_plan_moves_to_another_port() {
-        let moved = with_port(&plan(8080), 8080, 9090);
-        assert_eq!(moved.endpoints, plan(9090).endpoints);
-        assert_eq!(moved.calls.to_vec(), plan(9090).calls.to_vec());
-        assert_eq!(with_port(&plan(8080), 80, 9090), plan(8080));
-    }
-
-    #[test]
-    fn cpu_time_of_this_process_grows() {
-        let before = cpu_of_process(std::process::id()).expect("its statistics");
-        let begun = Instant::now();
-        let mut n = 0_u64;
-        while cpu_of_process(std::process::id()).expect("its statistics") <= before {
-            n = std::hint::black_box(n + 1);
-            assert!(begun.elapsed() < Duration::from_secs(60));
-        }
-    }
-}
+mod tests;

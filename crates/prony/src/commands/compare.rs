@@ -1,5 +1,6 @@
 //! `prony compare`: blocks of load against two or more targets in turn, or groups of saved results.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -231,11 +232,12 @@ fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
     let control = control(&args.load.output)?;
     let names: Vec<String> = targets.iter().map(|t| t.name.clone()).collect();
     let silent = args.load.output.quiet || args.load.output.no_progress;
+    let mut doubts = BTreeMap::new();
     let mut one = |block: Block| {
         let target = &targets[block.target as usize];
         match exec.simulate {
-            Some(world) => Ok(simulated(args, target, block, world)),
-            None => on_the_network(args, target, block, &options, &control),
+            Some(world) => Ok(Some(simulated(args, target, block, world))),
+            None => on_the_network(args, target, block, (&options, &control), &mut doubts),
         }
     };
     let embedding = args.load.output.embedding.as_ref();
@@ -258,7 +260,10 @@ fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
             found.notes.push(note.clone());
         }
     }
-    found.notes.push(of_starts(args, &targets));
+    if doubts.is_empty() {
+        found.notes.push(of_starts(args, &targets));
+    }
+    found.notes.extend(doubts.into_values());
     Ok((found, error))
 }
 
@@ -395,14 +400,16 @@ fn simulated(args: &CompareArgs, target: &Target, block: Block, world: u64) -> R
     Ran { summary, cpu_ns: None }
 }
 
-/// A block of load on the network, with a server of its own if that is started.
+/// A block of load on the network, with a server of its own if that is started. `doubts` gets the
+/// first that is not certain about the servers of a target. `None`: the user has stopped it.
 fn on_the_network(
     args: &CompareArgs,
     target: &Target,
     block: Block,
-    options: &Options,
-    control: &Arc<Control>,
-) -> Result<Ran, Error> {
+    (options, control): (&Options, &Arc<Control>),
+    doubts: &mut BTreeMap<u32, String>,
+) -> Result<Option<Ran>, Error> {
+    let is_stopped = || control.stop_request().is_some();
     let mut plan = Plan { seed: block.seed, ..target.plan.clone() };
     let mut server = None;
     if let Some(Start { command, placeholder }) = &target.start {
@@ -410,8 +417,14 @@ fn on_the_network(
         if let Some(placeholder) = placeholder {
             plan = target_process::with_port(&plan, *placeholder, port);
         }
-        let mut process = TargetProcess::start(command, port)?;
-        process.wait_until_ready(&plan, args.start_timeout)?;
+        let mut process = TargetProcess::start(command, port, &plan)?;
+        if !process.wait_until_ready(&plan, args.start_timeout, &is_stopped)? {
+            process.hurry();
+            return Ok(None);
+        }
+        if let Some(doubt) = process.doubt(&plan) {
+            doubts.entry(block.target).or_insert(doubt);
+        }
         server = Some(process);
     }
     let cpu = |server: &Option<TargetProcess>| match (server, target.pid) {
@@ -431,15 +444,21 @@ fn on_the_network(
         None => run::run(&plan, options, control, &mut watch, Provenance::default())?,
     };
     let after = cpu(&server);
-    if let Some(server) = &mut server {
+    if let Some(mut server) = server {
         server.check()?;
+        if is_stopped() {
+            server.hurry();
+        }
+        if let Some(left) = server.end() {
+            doubts.entry(block.target).or_insert(left);
+        }
     }
     // The server's time also covers the warm-up; so does the number of requests.
     let ended = summary.ended() as f64;
     let measured = (summary.main.replies + summary.main.failed) as f64;
     let used = before.zip(after).map(|(before, after)| (after - before).0 as f64);
     let cpu_ns = used.filter(|_| ended > 0.0).map(|ns| ns / ended * measured);
-    Ok(Ran { summary, cpu_ns })
+    Ok(Some(Ran { summary, cpu_ns }))
 }
 
 /// The result of a block, for the progress.

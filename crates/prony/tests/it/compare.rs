@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::json_schema;
-use crate::rig::{Ended, Running, Serve, alone, once_of_three, prony, waiting};
+use crate::rig::{Ended, Running, Serve, alone, once_of_three, prony, wait_until, waiting};
 
 /// Blocks of 1,000 requests in virtual time, with the medians of A and B in microseconds.
 fn simulated(b: &str, more: &[&str]) -> Ended {
@@ -233,8 +233,8 @@ fn an_interrupted_comparison_reports_what_it_knows() {
     let _alone = alone();
     let url = "http://127.0.0.1:{port}/";
     let marker = format!("9{:09}", std::process::id());
-    // The marker makes the processes of this test recognizable.
-    let command = format!("{} # {marker}", serve("fixed:1ms"));
+    // The marker makes the processes of this test recognizable. The server leaves its group.
+    let command = format!("setsid {} --duration {marker}s & wait", serve("fixed:1ms"));
     let running = Running::start(&[
         "compare",
         url,
@@ -287,10 +287,44 @@ fn an_interrupted_comparison_reports_what_it_knows() {
         "-t",
         "1",
     ]);
-    crate::rig::wait_until("a server", || processes(&marker) > 1);
+    wait_until("a server", || processes(&marker) > 1);
     running.signal(Signal::KILL);
     drop(running);
-    crate::rig::wait_until("the end of the servers", || processes(&marker) == 0);
+    wait_until("the end of the servers", || processes(&marker) == 0);
+}
+
+/// Ctrl-C ends the wait for a server, too.
+#[test]
+fn ctrl_c_ends_the_wait_for_a_server() {
+    let _waiting = waiting();
+    let url = "http://127.0.0.1:{port}/";
+    let (marker, most) = (format!("8{:09}", std::process::id()), Duration::from_secs(20));
+    let command = format!("trap '' TERM; echo {{port}}; setsid sleep {marker} & sleep {marker}");
+    let starts = ["--start-a", &command, "--start-b", &command, "--start-timeout", "1h"];
+    let running = Running::start(&[&["compare", url, url][..], &starts].concat());
+    wait_until("the server", || processes(&marker) >= 3);
+    let begun = Instant::now();
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert!(begun.elapsed() < most, "{:?}", begun.elapsed());
+    assert_eq!(processes(&marker), 0, "a process is left");
+}
+
+/// The server of somebody else is not taken for the one that is started.
+#[test]
+fn an_address_in_use_is_refused() {
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    let started = ["--start-a", "sleep 100", "--blocks", "3", "-d", "100ms"];
+    let ended = prony(&[&["compare", &url, &url][..], &started].concat());
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let place = url.trim_start_matches("http://").trim_end_matches('/');
+    let wanted = format!("listens at {place} before the server is started: end it, or write");
+    assert!(ended.stderr.contains(&wanted), "{ended:?}");
+    let bisected =
+        prony(&[&["compare", &url, &url, "--fail-if", "p50 > +5%"][..], &started].concat());
+    assert_eq!(bisected.code, 125, "it says nothing about a commit: {bisected:?}");
 }
 
 /// The processes with that word in their command lines, besides prony itself.
