@@ -67,6 +67,11 @@ impl Ledger {
         Some(Written { intended, lag: now.since(intended) })
     }
 
+    /// Whether no message of the reply has arrived.
+    pub fn is_empty_handed(&self) -> bool {
+        self.last.is_none()
+    }
+
     /// A message of the reply has arrived. Returns when the one before it did.
     pub fn arrived(&mut self, now: Nanos) -> Option<Nanos> {
         self.last.replace(now)

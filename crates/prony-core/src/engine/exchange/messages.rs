@@ -207,8 +207,14 @@ impl Messages {
         }
     }
 
+    /// Whether no message of the reply to the exchange has arrived yet.
+    pub(in crate::engine) fn awaits_first(&self, id: RequestId) -> bool {
+        let stream = self.streams.get(id.slot as usize).filter(|stream| stream.id == id);
+        stream.is_some_and(|stream| stream.ledger.is_empty_handed())
+    }
+
     /// A message of the reply to the exchange has arrived, with this token. `start`: when the
-    /// exchange was due and sent.
+    /// exchange was due and sent, if it is the first.
     pub(in crate::engine) fn arrived(
         &mut self,
         id: RequestId,

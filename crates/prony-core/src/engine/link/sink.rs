@@ -314,13 +314,13 @@ impl proto::Sink for Sink<'_> {
     }
 
     fn message(&mut self, id: RequestId, token: u64) {
-        if self.exchanges.messages.is_none() {
-            return;
-        }
-        let start =
-            self.exchanges.get(id).map(|exchange| CallStart::of(&exchange.stamps(self.now)));
-        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
-            messages.arrived(id, (token, start), self.now, self.recorder);
+        if let Some(messages) = self.exchanges.messages.as_deref() {
+            let is_first = messages.awaits_first(id);
+            let exchange = self.exchanges.get(id).filter(|_| is_first);
+            let start = exchange.map(|exchange| CallStart::of(&exchange.stamps(self.now)));
+            if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+                messages.arrived(id, (token, start), self.now, self.recorder);
+            }
         }
     }
 
