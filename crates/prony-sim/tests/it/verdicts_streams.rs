@@ -4,6 +4,7 @@
 use prony_core::echo::{Echo, EchoBehavior};
 use prony_core::machine::Machine;
 use prony_core::plan::{Framing, Load, MessagePlan, Plan, Stop, StreamFormat, StreamPlan, Think};
+use prony_core::record::StreamTime;
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::serve::{BroadcastFaults, Latency, Serve, ServerBehavior, SocketBehavior};
 use prony_core::summary::{Judgment, RunInfo};
@@ -63,6 +64,15 @@ impl Kind {
     fn load(self, rng: &mut Rng) -> (Plan, Box<dyn Machine>) {
         let length = Span::from_secs(rng.between(9, 12));
         let rate = 20.0 + rng.unit() * 30.0;
+        let latency = match rng.below(3) {
+            0 => Latency::Fixed(ms(5)),
+            1 => Latency::Uniform(ms(2), ms(12)),
+            _ => Latency::Exponential(ms(5)),
+        };
+        (self.plan(length, rate), self.server(latency, rng.below(1 << 40)))
+    }
+
+    fn server(self, latency: Latency, seed: u64) -> Box<dyn Machine> {
         let behavior = |latency| match self {
             Self::Messages | Self::OverHttp2 => echo(latency),
             Self::Grpc => grpc(latency),
@@ -75,16 +85,31 @@ impl Kind {
             Self::Tokens => events::events("ttft=fixed:100ms,gap=fixed:20ms,count=100000"),
             Self::RoundTrips => ServerBehavior::default(),
         };
-        let latency = match rng.below(3) {
-            0 => Latency::Fixed(ms(5)),
-            1 => Latency::Uniform(ms(2), ms(12)),
-            _ => Latency::Exponential(ms(5)),
-        };
-        let server: Box<dyn Machine> = match self {
+        match self {
             Self::RoundTrips => Box::new(Echo::new(EchoBehavior::default(), Vec::new())),
-            _ => Box::new(Serve::new(behavior(latency), rng.below(1 << 40))),
-        };
-        (self.plan(length, rate), server)
+            _ => Box::new(Serve::new(behavior(latency), seed)),
+        }
+    }
+
+    /// The true times beside a server that takes 5 ms, and a network that takes 50 us each way.
+    fn truth(self) -> Vec<(StreamTime, Span)> {
+        const ANSWER: Span = Span::from_micros(5_100);
+        const GAP: Span = Span::from_millis(20);
+        match self {
+            Self::Messages | Self::OverHttp2 => vec![(StreamTime::Message, ANSWER)],
+            Self::Deliveries => vec![(StreamTime::Delivery, ANSWER)],
+            Self::Pushed | Self::Events => vec![(StreamTime::MessageGap, GAP)],
+            Self::Pings => vec![(StreamTime::Ping, Span::from_micros(100))],
+            Self::Tokens => vec![
+                (StreamTime::Ttft, Span::from_micros(100_100)),
+                (StreamTime::Itl, GAP),
+                (StreamTime::ChunkGap, GAP),
+            ],
+            // The server answers one message of a stream after the other, so those that a late meter
+            // sends together wait in it.
+            Self::Grpc => vec![],
+            Self::RoundTrips => vec![],
+        }
     }
 
     fn plan(self, length: Span, rate: f64) -> Plan {
@@ -178,4 +203,44 @@ fn p08_paused_meters_of_streams_are_reported() {
     }
     let first = wrong.first();
     assert!(wrong.is_empty(), "{} of 360 were called valid, the first {first:?}", wrong.len());
+}
+
+/// What the meter added to each time is known here, as the true times are all equal. The bound is at
+/// least that, and not many times as much.
+#[test]
+fn p08_the_time_added_in_streams_has_a_close_upper_bound() {
+    let mut ratios = Vec::new();
+    for seed in 0..90 {
+        let _case = Seed(seed);
+        let kind = KINDS[seed as usize % KINDS.len()];
+        let mut rng = Rng::new(seed, 44);
+        let mut plan = kind.plan(Span::from_secs(6), 20.0 + rng.unit() * 30.0);
+        plan.seed = seed;
+        let mut server = kind.server(Latency::Fixed(ms(5)), seed);
+        let (period, share) = (rng.between(5, 200), 0.02 + 0.9 * rng.unit());
+        let length = Span((period as f64 * 1e6 * share) as u64);
+        let random = rng.chance(0.7).then_some(seed);
+        let pauses = Pauses { period: ms(period), length, random, is_busy: rng.chance(0.5) };
+        let link = Link::with_latency(Span::from_micros(50));
+        let setup = Setup { watch: false, pauses: Some(pauses), ..Setup::new(link, seed) };
+        let main = load(&plan, 1, &setup, &mut [&mut *server]).main();
+        for (time, truth) in kind.truth() {
+            let measured = main.times_in_streams(time).expect("some were measured");
+            for q in [0.5, 0.9, 0.99, 1.0] {
+                let Some(figure) = measured.quantile(q) else { continue };
+                let bound = main.meter_added_in_streams(time, q).expect("as many have a bound");
+                // A figure is rounded up by a thousandth at most.
+                let added = figure - truth - figure / 1_000;
+                let what = format!("{kind:?} {time:?} {q}: {figure} {bound}: {pauses:?}");
+                assert!(bound >= added, "{what}: {added}");
+                if added > truth / 100 {
+                    ratios.push(bound.0 as f64 / added.0 as f64);
+                }
+            }
+        }
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    println!("{} figures, mean ratio {mean:.2}", ratios.len());
+    assert!(ratios.len() > 100, "{} figures", ratios.len());
+    assert!(mean < 3.0, "{mean}");
 }
