@@ -3,6 +3,7 @@
 //! another format.
 
 mod broadcast;
+mod budget;
 mod checks;
 mod decided;
 mod judgment;
@@ -10,6 +11,7 @@ mod named;
 mod offered;
 pub mod phased;
 mod place;
+mod read_error;
 mod sessions;
 mod stages;
 mod streams;
@@ -34,7 +36,7 @@ use decided::Decided;
 use judgment::Judgment;
 use named::Named;
 use offered::Offered;
-use place::place;
+pub use read_error::ReadError;
 use sessions::Sessions;
 use stages::Stage;
 use streams::Streams;
@@ -238,23 +240,6 @@ fn measurement(summary: &Summary) -> Section<'_> {
     section
 }
 
-/// Why a text is not a saved report.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// It is not JSON, or does not have the fields of a report.
-    #[error("this is not a JSON report of prony: {}", place(.0))]
-    Shape(#[from] serde_json::Error),
-    /// A later version saved it.
-    #[error("this report has schema {0}, but this prony reads schema {SCHEMA}: use a newer one")]
-    Schema(u64),
-    /// Its counters contradict each other.
-    #[error("this is not a valid report of prony: its counts contradict each other")]
-    Counts,
-    /// It is that of a plan with phases.
-    #[error("this is the report of a plan with phases, which `prony report FILE` shows alone")]
-    Phases,
-}
-
 /// The part of a saved report from which everything else is derived.
 #[derive(Deserialize)]
 struct Saved {
@@ -278,6 +263,9 @@ pub fn read(text: &str) -> Result<Summary, ReadError> {
     struct Version {
         schema: u64,
         kind: Option<String>,
+    }
+    if !budget::fits(text) {
+        return Err(ReadError::Memory);
     }
     let Version { schema, kind } = serde_json::from_str(text)?;
     if schema != u64::from(SCHEMA) {

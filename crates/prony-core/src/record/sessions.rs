@@ -93,7 +93,7 @@ pub struct KindTally {
 const KINDS_MAX: usize = 100;
 
 /// The requests of one name.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NameTally {
     /// Requests that started.
     pub started: u64,
@@ -108,6 +108,20 @@ pub struct NameTally {
     /// Replies that ended a request, by status.
     #[serde(default)]
     pub statuses: BTreeMap<u16, u64>,
+}
+
+impl Default for NameTally {
+    /// Of a name that has not been seen, as most may be of thousands.
+    fn default() -> Self {
+        Self {
+            started: 0,
+            replies: 0,
+            failed: 0,
+            response: Hist::sparse(),
+            service: Hist::sparse(),
+            statuses: BTreeMap::new(),
+        }
+    }
 }
 
 impl SessionTally {

@@ -4,7 +4,7 @@
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
-use super::{ReadError, Report, Saved, layout, of_saved, report};
+use super::{ReadError, Report, Saved, budget, layout, of_saved, report};
 use crate::phased::{Outcome, Phase, Phased, Start};
 
 /// The schema version of the document; the reports in it have their own.
@@ -83,6 +83,9 @@ pub(crate) fn render(all: &Phased) -> String {
 /// # Errors
 /// It is not one, or one of its reports is not valid.
 pub fn read(text: &str) -> Result<Phased, ReadError> {
+    if !budget::fits(text) {
+        return Err(ReadError::Memory);
+    }
     let saved: SavedDocument = serde_json::from_str(text)?;
     let part = |part: SavedPart| {
         let outcome = match (part.report, part.not_started) {

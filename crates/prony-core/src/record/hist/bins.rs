@@ -7,7 +7,7 @@ use super::TIME_MAX;
 
 const BITS: u32 = 10;
 /// Up to 2^42 ns, as [`TIME_MAX`] is below that. Longer times count as that.
-const BINS: usize = 33 << BITS;
+pub(super) const BINS: usize = 33 << BITS;
 
 /// How many times are in each bin. New bins are pages of zeros that the kernel provides when they
 /// are written to: so no method goes through all of them, but only through those of a range of
@@ -47,6 +47,10 @@ impl Bins {
         self.0[bin_of(ns)] += n;
     }
 
+    pub(super) fn add_to(&mut self, bin: usize, n: u64) {
+        self.0[bin] += n;
+    }
+
     /// A copy of those of these times.
     pub(super) fn copy(&self, times: RangeInclusive<u64>) -> Self {
         let mut copy = Self::default();
@@ -80,16 +84,16 @@ impl Bins {
         let counts = self.counts(times).iter().enumerate();
         counts.filter(|&(_, &n)| n > 0).map(move |(i, &n)| (first + i, n))
     }
+}
 
-    /// The last time of the bin that contains the rank, from 1.
-    pub(super) fn of_rank(&self, rank: u64, times: RangeInclusive<u64>) -> u64 {
-        let mut up_to = 0;
-        let found = self.recorded(times).find(|&(_, n)| {
-            up_to += n;
-            up_to >= rank
-        });
-        found.map_or(TIME_MAX.0, |(bin, _)| end(bin) - 1)
-    }
+/// The last time of the bin that contains the rank, from 1, of bins in order.
+pub(super) fn of_rank(mut recorded: impl Iterator<Item = (usize, u64)>, rank: u64) -> u64 {
+    let mut up_to = 0;
+    let found = recorded.find(|&(_, n)| {
+        up_to += n;
+        up_to >= rank
+    });
+    found.map_or(TIME_MAX.0, |(bin, _)| end(bin) - 1)
 }
 
 fn range(times: &RangeInclusive<u64>) -> RangeInclusive<usize> {
@@ -132,11 +136,14 @@ mod tests {
             if reversed {
                 times.reverse();
             }
-            let (mut hist, mut hdr) = (Hist::new(), Hist::new().to_hdr());
-            assert!(hist.recorded().next().is_none());
+            // The times of the sparse one become too many for it.
+            let (mut hist, mut sparse) = (Hist::new(), Hist::sparse());
+            let mut hdr = Hist::new().to_hdr();
+            assert!(hist.recorded().next().is_none() && sparse.recorded().next().is_none());
             for (i, ns) in times.into_iter().enumerate() {
                 let n = [1, 3][i % 2];
                 hist.record_n(Span(ns), n);
+                sparse.record_n(Span(ns), n);
                 let known = ns.min(TIME_MAX.0);
                 hdr.saturating_record_n(known, n);
                 assert!(hist.to_hdr() == hdr, "{ns}");
@@ -158,6 +165,15 @@ mod tests {
                     );
                     let (min, max) = (hist.min().expect("a time").0, hist.max().expect("a time").0);
                     assert_eq!(time, of_hdr.clamp(min, max), "{q} after {ns}");
+                    assert_eq!(sparse.estimate(q), hist.estimate(q), "{q} after {ns}");
+                }
+                for other in [&sparse, &sparse.clone()] {
+                    assert!(*other == hist && other.to_hdr() == hdr, "{ns}");
+                    for last in [ns, ns.max(3), u64::MAX] {
+                        let between = |h: &Hist| h.count_between(Span(3), Span(last));
+                        assert_eq!(between(other), between(&hist), "{ns}");
+                    }
+                    assert_eq!(other.count_in_bin(Span(ns)), hist.count_in_bin(Span(ns)));
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! A histogram of times with exact count, sum, minimum and maximum.
 
 mod bins;
+mod few;
 mod wire;
 
 use hdrhistogram::Histogram;
@@ -8,23 +9,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Span;
 use bins::Bins;
+use few::Few;
+pub use wire::memory_of;
 
 /// Times from 1 ns to 1 hour with three significant digits (the error of a value is at most 0.1 %),
 /// in constant memory. Minimum, maximum, sum and sum of squares are exact. Times over an hour count
 /// as an hour, in the quantiles only.
 ///
 /// Its bins (at most 270 kB, of which the kernel provides what is used) are allocated with the
-/// first time, or by [`Hist::allocate`].
+/// first time, or by [`Hist::allocate`]. One of many ([`Hist::sparse`]) has only those that are not
+/// empty until it has many times.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(try_from = "wire::Wire", into = "wire::Wire")]
 pub struct Hist {
     bins: Option<Bins>,
+    /// The bins instead, while there are few times.
+    few: Option<Box<Few>>,
+    is_sparse: bool,
     count: u64,
     sum_ns: u128,
     sum_sq_ns: u128,
     min_ns: u64,
     max_ns: u64,
 }
+
+/// A sparse histogram has all bins from this number of times on, from which each of them costs
+/// less to record.
+const FEW_MAX: u64 = 512;
 
 /// The longest time that the bins distinguish.
 pub const TIME_MAX: Span = Span::from_secs(3_600);
@@ -38,12 +49,41 @@ impl Default for Hist {
 impl Hist {
     /// An empty histogram.
     pub const fn new() -> Self {
-        Self { bins: None, count: 0, sum_ns: 0, sum_sq_ns: 0, min_ns: u64::MAX, max_ns: 0 }
+        let (min_ns, max_ns) = (u64::MAX, 0);
+        let (bins, few, is_sparse) = (None, None, false);
+        Self { bins, few, is_sparse, count: 0, sum_ns: 0, sum_sq_ns: 0, min_ns, max_ns }
+    }
+
+    /// An empty histogram of which there may be thousands: few times cost little memory.
+    pub const fn sparse() -> Self {
+        let mut sparse = Self::new();
+        sparse.is_sparse = true;
+        sparse
     }
 
     /// Allocates the bins, so that the first time costs no more than any other.
     pub fn allocate(&mut self) {
-        self.bins.get_or_insert_default();
+        self.all_bins();
+    }
+
+    /// All bins, with what was in the few.
+    fn all_bins(&mut self) -> &mut Bins {
+        let bins = self.bins.get_or_insert_default();
+        if let Some(few) = self.few.take() {
+            few.recorded().for_each(|(bin, n)| bins.add_to(bin, n));
+        }
+        bins
+    }
+
+    /// Adds times to a histogram without all bins.
+    #[cold]
+    #[inline(never)]
+    fn add_first(&mut self, ns: u64, n: u64) {
+        if self.is_sparse && self.count.saturating_add(n) < FEW_MAX {
+            self.few.get_or_insert_default().add(bins::bin_of(ns), n);
+        } else {
+            self.all_bins().add(ns, n);
+        }
     }
 
     /// Record a time.
@@ -56,7 +96,10 @@ impl Hist {
     #[inline]
     pub fn record_n(&mut self, t: Span, n: u64) {
         if n > 0 {
-            self.bins.get_or_insert_default().add(t.0, n);
+            match &mut self.bins {
+                Some(bins) => bins.add(t.0, n),
+                None => self.add_first(t.0, n),
+            }
             self.note(t.0, n);
         }
     }
@@ -76,19 +119,35 @@ impl Hist {
     /// Add all times of `other`. The result equals that of recording all times in one histogram
     /// (P10).
     pub fn merge(&mut self, other: &Self) {
-        let &Self { ref bins, count, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
+        let &Self { ref bins, ref few, is_sparse: _, count, sum_ns, sum_sq_ns, min_ns, max_ns } =
+            other;
         if count == 0 {
             return;
         }
         if let Some(bins) = bins {
             // All of its times are in these.
-            self.bins.get_or_insert_default().merge(bins, min_ns..=max_ns);
+            self.all_bins().merge(bins, min_ns..=max_ns);
+        }
+        if let Some(few) = few {
+            self.merge_few(few);
         }
         self.count += count;
         self.sum_ns = self.sum_ns.saturating_add(sum_ns);
         self.sum_sq_ns = self.sum_sq_ns.saturating_add(sum_sq_ns);
         self.min_ns = self.min_ns.min(min_ns);
         self.max_ns = self.max_ns.max(max_ns);
+    }
+
+    fn merge_few(&mut self, other: &Few) {
+        let known = self.few.as_ref().map_or(0, |few| few.len());
+        let is_few = self.is_sparse && ((known + other.len()) as u64) < FEW_MAX;
+        if self.bins.is_none() && (is_few || self.count == 0) {
+            let few = self.few.get_or_insert_default();
+            other.recorded().for_each(|(bin, n)| few.add(bin, n));
+        } else {
+            let bins = self.all_bins();
+            other.recorded().for_each(|(bin, n)| bins.add_to(bin, n));
+        }
     }
 
     /// The number of recorded times.
@@ -154,7 +213,12 @@ impl Hist {
         if q <= 0.0 || q >= 1.0 {
             return Some(Span(if q <= 0.0 { self.min_ns } else { self.max_ns }));
         }
-        let time = self.bins.as_ref()?.of_rank(Self::rank(q, n), self.min_ns..=self.max_ns);
+        let rank = Self::rank(q, n);
+        let time = match (&self.bins, &self.few) {
+            (Some(bins), _) => bins::of_rank(bins.recorded(self.min_ns..=self.max_ns), rank),
+            (None, Some(few)) => bins::of_rank(few.recorded(), rank),
+            (None, None) => return None,
+        };
         Some(Span(time.clamp(self.min_ns, self.max_ns)))
     }
 
@@ -190,19 +254,25 @@ impl Hist {
 
     /// How many times are in the bin of this time.
     pub fn count_in_bin(&self, t: Span) -> u64 {
-        self.bins.as_ref().map_or(0, |bins| bins.count(bins::bin_of(t.0)))
+        let bin = bins::bin_of(t.0);
+        let few = self.few.as_ref().map_or(0, |few| few.count(bin));
+        self.bins.as_ref().map_or(few, |bins| bins.count(bin))
     }
 
     /// How many times are in the bins from that of the first time to that of the last.
     pub fn count_between(&self, first: Span, last: Span) -> u64 {
-        self.bins.as_ref().map_or(0, |bins| bins.counts(first.0..=last.0).iter().sum())
+        let range = bins::bin_of(first.0)..=bins::bin_of(last.0);
+        let few = self.few.iter().flat_map(|few| few.recorded());
+        let few = few.filter(|(bin, _)| range.contains(bin)).map(|(_, n)| n).sum();
+        self.bins.as_ref().map_or(few, |bins| bins.counts(first.0..=last.0).iter().sum())
     }
 
     /// The bins that are not empty, in order: the last time that falls into each, and how many
     /// have.
     pub fn recorded(&self) -> impl Iterator<Item = (Span, u64)> {
         let all = self.bins.iter().flat_map(|bins| bins.recorded(self.min_ns..=self.max_ns));
-        all.map(|(bin, n)| (Span(bins::end(bin) - 1), n))
+        let few = self.few.iter().flat_map(|few| few.recorded());
+        all.chain(few).map(|(bin, n)| (Span(bins::end(bin) - 1), n))
     }
 
     /// The bins as an HdrHistogram, for export.
@@ -218,16 +288,18 @@ impl Hist {
 
 impl Clone for Hist {
     fn clone(&self) -> Self {
-        let &Self { ref bins, count, sum_ns, sum_sq_ns, min_ns, max_ns } = self;
+        let &Self { ref bins, ref few, is_sparse, count, sum_ns, sum_sq_ns, min_ns, max_ns } = self;
         let bins = bins.as_ref().filter(|_| count > 0).map(|bins| bins.copy(min_ns..=max_ns));
-        Self { bins, count, sum_ns, sum_sq_ns, min_ns, max_ns }
+        let few = few.clone();
+        Self { bins, few, is_sparse, count, sum_ns, sum_sq_ns, min_ns, max_ns }
     }
 }
 
 impl PartialEq for Hist {
     /// Whether both have the same times, allocated or not.
     fn eq(&self, other: &Self) -> bool {
-        let Self { bins: _, count, sum_ns, sum_sq_ns, min_ns, max_ns } = other;
+        let Self { bins: _, few: _, is_sparse: _, count, sum_ns, sum_sq_ns, min_ns, max_ns } =
+            other;
         let rest = (&self.count, &self.sum_ns, &self.sum_sq_ns, &self.min_ns, &self.max_ns);
         rest == (count, sum_ns, sum_sq_ns, min_ns, max_ns) && self.recorded().eq(other.recorded())
     }

@@ -191,3 +191,46 @@ proptest! {
         prop_assert!((reported - stdev).abs() <= tolerance, "{} {}", reported, stdev);
     }
 }
+
+/// A plan can have 20,000 names, of which each is seen a few times.
+#[test]
+fn few_times_take_little_memory() {
+    let mut few = Hist::sparse();
+    for i in 0..FEW_MAX - 1 {
+        few.record(Span(i * 1_000_003));
+        assert!(few.bins.is_none() && few.clone().bins.is_none());
+    }
+    let mut merged = Hist::sparse();
+    merged.merge(&few);
+    assert!(merged.bins.is_none() && merged == few);
+    let saved = serde_json::to_value(&few).expect("serializable");
+    let read: Hist = serde_json::from_value(saved).expect("a histogram");
+    assert!(read.bins.is_none() && read == few);
+    // From here on, each time is one addition.
+    few.record(Span(5));
+    merged.merge(&read);
+    assert!(few.bins.is_some() && few.few.is_none() && merged.bins.is_some());
+    let mut usual = Hist::new();
+    usual.merge(&read);
+    usual.record(Span(5));
+    assert!(usual.bins.is_some() && usual == few);
+}
+
+proptest! {
+    #[test]
+    fn sparse_ones_merge_exactly(a in times(), b in times(), kinds in [any::<bool>(); 3]) {
+        let of = |values: &[u64], is_sparse: bool| {
+            let mut h = if is_sparse { Hist::sparse() } else { Hist::new() };
+            values.iter().for_each(|&v| h.record(Span(v)));
+            h
+        };
+        let pooled = hist(&a.iter().chain(&b).copied().collect::<Vec<_>>());
+        let mut merged = of(&[], kinds[0]);
+        merged.merge(&of(&a, kinds[1]));
+        merged.merge(&of(&b, kinds[2]));
+        prop_assert_eq!(&merged, &pooled);
+        for q in QUANTILES {
+            prop_assert_eq!(merged.estimate(q), pooled.estimate(q));
+        }
+    }
+}
