@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_run::interrupt;
-use prony_run::output::{to_stderr, to_stdout};
+use prony_run::output::{lines_to_stderr, to_stdout};
 use rustix::event::epoll;
 
 use super::{Call, printf};
@@ -24,7 +24,7 @@ pub(super) fn main(call: &Call) -> u8 {
     match Options::read(call).and_then(|options| options.keep()) {
         Ok(never) => match never {},
         Err(sentence) => {
-            to_stderr(&sentence);
+            lines_to_stderr(&sentence);
             WRONG
         }
     }

@@ -17,10 +17,12 @@ mod strto;
 mod tap;
 mod wrk;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 
 pub use httperf::fuzzing;
+use prony_core::plain::{Sink, plain};
 use prony_core::secret::HIDDEN;
 use prony_core::summary::CommandLine;
 use prony_io::SetupError;
@@ -108,8 +110,20 @@ fn unresolved(e: &Error) -> Option<(&str, &str)> {
 fn say(text: &str) {
     if !text.is_empty() {
         // A closed standard output does not end a run.
-        let _ = output::to_stdout(text.as_bytes());
+        let _ = output::to_stdout(plain(text, Sink::Lines).as_bytes());
     }
+}
+
+/// A copy of the traffic as it is shown: its bytes, but on a terminal and in the log of a build
+/// server its lines as they may be shown there.
+fn copied(bytes: &[u8], to_terminal: bool) -> Cow<'_, [u8]> {
+    const BUILD: [&str; 4] = ["CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if !to_terminal && !BUILD.iter().any(is_set) {
+        return Cow::Borrowed(bytes);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    Cow::Owned(plain(&text, Sink::Lines).into_owned().into_bytes())
 }
 
 /// The command line of an old tool as recorded in reports; `None` if it is not one.

@@ -1,6 +1,6 @@
 //! Copies the bytes of requests and replies to standard error, for debugging.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use prony_core::engine::Tap;
 use prony_core::fault::Fault;
@@ -15,7 +15,8 @@ pub(super) struct Copier {
 
 /// Write to standard error. A closed standard error does not end the run.
 fn copy(bytes: &[u8]) {
-    let _ = io::stderr().lock().write_all(bytes);
+    let mut out = io::stderr().lock();
+    let _ = out.write_all(&crate::copied(bytes, out.is_terminal()));
 }
 
 impl Tap for Copier {

@@ -26,6 +26,7 @@ pub mod http2;
 pub mod layer;
 pub mod machine;
 pub mod messages;
+pub mod plain;
 pub mod plan;
 pub mod proto;
 pub mod rate;

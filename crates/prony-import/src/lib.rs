@@ -32,6 +32,7 @@ use std::path::Path;
 
 use correlate::Reply;
 use notes::Notes;
+use prony_core::plain;
 use prony_core::plan::Think;
 use text::Text;
 
@@ -314,11 +315,13 @@ impl Import {
         };
         for note in self.notes() {
             let (count, places) = (note.places.len(), note.shown_places());
-            let _ = write!(text, "\n  {count} x {}: {places}", note.what);
+            let line = format!("{count} x {}: {places}", note.what);
+            let _ = write!(text, "\n  {}", plain::line(&line));
         }
         let variables: Vec<&str> = self.variables().collect();
         if !variables.is_empty() {
-            let _ = write!(text, "\n  fill in under [variables]: {}", variables.join(", "));
+            let names = variables.join(", ");
+            let _ = write!(text, "\n  fill in under [variables]: {}", plain::line(&names));
         }
         text
     }

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use prony_core::plain::{self, Sink};
 use prony_core::plan::Think;
 
 use crate::text::Text;
@@ -18,7 +19,7 @@ impl Import {
     /// The text of the plan file. `heading` is its first line, without `#`.
     pub fn write(&self, heading: &str) -> String {
         let target = self.target();
-        let mut out = format!("# {heading}\nurl = {}\n", quoted(&target));
+        let mut out = format!("# {}\nurl = {}\n", plain::line(heading), quoted(&target));
         if self.http2 {
             out.push_str("http = 2\n");
         }
@@ -60,7 +61,7 @@ impl Import {
             out.push_str("\n# Fill these in, or write \"{{env NAME}}\" to read the environment.\n");
             out.push_str("[variables]\n");
             for (name, of) in &self.variables {
-                let _ = writeln!(out, "{name} = {} # {}", quoted(BLANK), one_line(of));
+                let _ = writeln!(out, "{name} = {} # {}", quoted(BLANK), plain::line(of));
             }
         }
         if !is_list {
@@ -200,13 +201,8 @@ fn escaped(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if c.is_control() => _ = write!(out, "\\u{:04X}", u32::from(c)),
             c => out.push(c),
         }
     }
-    out
-}
-
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    plain::plain(&out, Sink::Toml).into_owned()
 }

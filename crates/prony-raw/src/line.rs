@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use prony_core::fault::Fault;
+use prony_core::plain::{self, Sink, plain};
 use prony_core::plan::{CallSpec, Plan};
 use prony_core::units::Nanos;
 
@@ -87,11 +88,20 @@ impl Format {
     /// A text as it is written.
     fn quoted(self, text: &str) -> String {
         match self {
-            Self::JsonLines => serde_json::Value::from(text).to_string(),
-            Self::Csv if text.contains(['"', ',', '\n', '\r']) => {
-                format!("\"{}\"", text.replace('"', "\"\""))
+            Self::JsonLines => {
+                plain(&serde_json::Value::from(text).to_string(), Sink::Json).into_owned()
             }
-            Self::Csv | Self::Parquet => text.to_owned(),
+            Self::Csv => {
+                let text = plain::line(text);
+                // Spreadsheets take it for a formula.
+                let is_formula = text.starts_with(['=', '+', '-', '@']);
+                let text = if is_formula { format!("'{text}") } else { text.into_owned() };
+                match text.contains(['"', ',']) {
+                    true => format!("\"{}\"", text.replace('"', "\"\"")),
+                    false => text,
+                }
+            }
+            Self::Parquet => text.to_owned(),
         }
     }
 }

@@ -7,6 +7,7 @@ use prony_core::summary::Summary;
 use prony_core::summary::confidence::{Confidence, Interval};
 use prony_core::units::Span;
 
+use super::lines::Lines;
 use super::{Saved, text, units, words};
 
 /// Widths of the text report: labels, results, and the two columns of the differences.
@@ -186,12 +187,12 @@ fn outside(a: &Option<Figure>, b: &Option<Figure>) -> &'static str {
 
 /// The text report of several results.
 pub(super) fn render(results: &[Saved<'_>]) -> String {
-    let mut out = format!("prony  {} runs\n", results.len());
+    let mut out = Lines::default();
+    out.line(format!("prony  {} runs", results.len()));
     for (i, result) in results.iter().enumerate() {
         let target = text::target(result.summary);
         let head = format!("  {:<LABEL$}{}  {target}", i + 1, result.name);
-        out += text::shortened(&head, 100).trim_end();
-        out.push('\n');
+        out.line(text::shortened(&head, 100));
     }
     let lines = lines(results);
     for first in (0..results.len()).step_by(ABREAST) {
@@ -204,28 +205,31 @@ pub(super) fn render(results: &[Saved<'_>]) -> String {
         if results.len() == 2 {
             heads += &format!("{:>DIFFERENCE$}{:>OUTSIDE$}", DIFFERENCES[0], DIFFERENCES[1]);
         }
-        out += &format!("\n  {:LABEL$}{heads}\n", "");
+        out.blank();
+        out.line(format!("  {:LABEL$}{heads}", ""));
         for Line { label, cells, differences } in &lines {
             let cells = cells[columns.clone()].iter();
             let mut cells: String = cells.map(|cell| format!("{cell:>CELL$}")).collect();
             if let Some([difference, outside]) = differences {
                 cells += &format!("{difference:>DIFFERENCE$}{outside:>OUTSIDE$}");
             }
-            out += &format!("  {label:LABEL$}{cells}\n");
+            out.line(format!("  {label:LABEL$}{cells}"));
         }
     }
     if results.len() == 2 {
-        out += &format!("\n  {}\n", OUTSIDE_MEANS.join("\n  "));
+        out.blank();
+        OUTSIDE_MEANS.iter().for_each(|sentence| out.line(format!("  {sentence}")));
     }
     for result in results.iter().filter(|r| !r.summary.verdict().is_valid()) {
-        out += &format!(
-            "\n  {}: {}: {}\n",
+        out.blank();
+        out.line(format!(
+            "  {}: {}: {}",
             text::shortened(result.name, 40),
             verdict(result.summary),
             words::verdict(result.summary.verdict().verdict)
-        );
+        ));
     }
-    out
+    out.finish()
 }
 
 #[cfg(test)]

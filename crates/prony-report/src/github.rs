@@ -1,6 +1,7 @@
 //! Annotations for GitHub Actions: workflow commands, which its runner reads from the output of a
 //! step and shows at the run.
 
+use prony_core::plain;
 use prony_core::summary::{Outcome, Summary};
 
 use super::comparison::Comparison;
@@ -84,9 +85,8 @@ fn line(level: Level, title: &str, message: &str) -> String {
         Level::Warning => "warning",
         Level::Notice => "notice",
     };
-    let message = message.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    let title = title.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    let title = title.replace(':', "%3A").replace(',', "%2C");
+    let message = plain::line(message).replace('%', "%25");
+    let title = plain::line(title).replace('%', "%25").replace(':', "%3A").replace(',', "%2C");
     format!("::{level} title=prony {title}::{message}\n")
 }
 
@@ -98,7 +98,7 @@ mod tests {
     fn messages_cannot_end_or_start_a_command() {
         assert_eq!(
             line(Level::Error, "http://h:1/a,b", "5 % more\n::error::x"),
-            "::error title=prony http%3A//h%3A1/a%2Cb::5 %25 more%0A::error::x\n"
+            "::error title=prony http%3A//h%3A1/a%2Cb::5 %25 more\\n: :error::x\n"
         );
     }
 }

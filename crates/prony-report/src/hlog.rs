@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
+use prony_core::plain;
 use prony_core::record::Tally;
 use prony_core::summary::Summary;
 
 pub(super) fn render(summary: &Summary) -> Vec<u8> {
     let mut builder = IntervalLogWriterBuilder::new();
-    let version = &summary.run.version;
+    let version = plain::line(&summary.run.version);
     builder
         .add_comment("[Histogram log format version 1.3]")
         .add_comment(&format!("[Logged with prony {version}; values in nanoseconds]"))

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use prony_core::plain::{Sink, plain};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
@@ -38,6 +39,15 @@ macro_rules! pass {
 }
 
 impl Formatter for Layout {
+    /// Readers get the text unchanged, and terminals and build servers nothing that they obey.
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        out: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        out.write_all(plain(fragment, Sink::Json).as_bytes())
+    }
+
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.depth += 1;
         pass!(self, begin_array, out)
@@ -86,6 +96,16 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn texts_are_plain_and_read_as_they_were() {
+        let value = json!({"##[error]": "a\u{9b}\u{202e}\u{e0041}\n::error::b"});
+        let text = json(&value);
+        let key = r"#\u0023[error]";
+        let shown = r"a\u009b\u202e\udb40\udc41\n:\u003aerror::b";
+        assert!(text.contains(&format!("\"{key}\": \"{shown}\"")), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(value));
+    }
 
     #[test]
     fn puts_outer_levels_on_separate_lines_and_keeps_inner_ones_compact() {

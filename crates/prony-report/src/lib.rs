@@ -14,6 +14,7 @@ mod html;
 pub mod json;
 mod junit;
 pub mod layout;
+mod lines;
 mod logged;
 mod markdown;
 pub mod phased;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use prony_core::plain;
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{Outcome, QUANTILES, Summary};
 
@@ -95,22 +96,18 @@ pub(super) fn render_phases(all: &Phased) -> String {
 
 /// A text as code in a cell of a table.
 pub(super) fn code(text: &str) -> String {
-    let text = text.replace(['`', '\n', '\r'], "'").replace('|', "\\|");
+    let text = plain::line(text).replace('`', "'").replace('|', "\\|");
     format!("`{text}`")
 }
 
 /// Escape a text for Markdown.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '\n' | '\r' => out.push(' '),
-            c => out.push(c),
+    for c in plain::line(text).chars() {
+        if "\\`*_[]<>|#&~$".contains(c) {
+            out.push('\\');
         }
+        out.push(c);
     }
     out
 }
@@ -121,7 +118,8 @@ mod tests {
 
     #[test]
     fn what_markdown_reads_is_escaped() {
-        assert_eq!(escaped("a_b|<c>\nd"), r"a\_b\|\<c\> d");
-        assert_eq!(code("a`b|c"), r"`a'b\|c`");
+        assert_eq!(escaped("a_b|<c>&d;~e$"), r"a\_b\|\<c\>\&d;\~e\$");
+        assert_eq!(escaped("a\n::error::b ![x](http://y)"), r"a\\n: :error::b !\[x\](http://y)");
+        assert_eq!(code("a`b|c\n##[error]"), r"`a'b\|c\n# #[error]`");
     }
 }

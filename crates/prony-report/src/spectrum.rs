@@ -9,6 +9,7 @@ use prony_core::record::hist::Hist;
 use prony_core::units::Span;
 use serde::Serialize;
 
+use super::lines::Lines;
 use super::units;
 
 /// The schema version of the JSON report.
@@ -145,18 +146,19 @@ impl Spectrum {
     }
 
     pub(super) fn text(&self) -> String {
-        let mut out = format!("prony {}  spectrum of round trips\n", self.version);
-        let _ = writeln!(out, "  {}; seed {}", self.host, self.seed);
+        let mut out = Lines::default();
+        out.line(format!("prony {}  spectrum of round trips", self.version));
+        out.line(format!("  {}; seed {}", self.host, self.seed));
         for note in &self.notes {
-            let _ = writeln!(out, "  {note}");
+            out.line(format!("  {note}"));
         }
         let mut transport = "";
         for c in &self.cells {
             if c.transport != transport {
                 transport = &c.transport;
-                let _ = writeln!(
-                    out,
-                    "\n{:<14}{:>9} {:>9} {:>9} {:>15} {:>9} {:>15} {:>9} {:>6}",
+                out.blank();
+                out.line(format!(
+                    "{:<14}{:>9} {:>9} {:>9} {:>15} {:>9} {:>15} {:>9} {:>6}",
                     transport,
                     "bytes",
                     "min",
@@ -166,11 +168,10 @@ impl Spectrum {
                     "95 % band",
                     "max",
                     "failed"
-                );
+                ));
             }
             let ns = |t: Option<u64>| t.map_or_else(|| "-".into(), |t| units::span(Span(t)));
-            let _ = writeln!(
-                out,
+            out.line(format!(
                 "{:<14}{:>9} {:>9} {:>9} {:>15} {:>9} {:>15} {:>9} {:>6}",
                 "",
                 units::count(u64::from(c.size)),
@@ -181,12 +182,13 @@ impl Spectrum {
                 c.p99.band(),
                 ns(c.max_ns),
                 if c.lost + c.failed > 0 { units::count(c.lost + c.failed) } else { "-".into() },
-            );
+            ));
         }
         if self.interrupted {
-            out.push_str("\ninterrupted by the user: the figures are those until then\n");
+            out.blank();
+            out.line("interrupted by the user: the figures are those until then");
         }
-        out
+        out.finish()
     }
 
     pub(super) fn csv(&self) -> String {

@@ -1,12 +1,12 @@
 //! A trend: the figures of many runs one after another, with the steps between them.
 
-use std::fmt::Write as _;
-
 use prony_core::comparison::{Figure, Measured, steps};
+use prony_core::plain;
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::Confidence;
 use serde::Serialize;
 
+use super::lines::Lines;
 use super::text::shortened;
 use super::{Saved, units};
 
@@ -99,31 +99,31 @@ impl Trend {
     }
 
     pub(super) fn text(&self) -> String {
-        let mut out = format!("prony  trend of {} runs\n\n", self.runs.len());
-        let _ = write!(out, "  {:<24}", "");
-        for course in &self.figures {
-            let _ = write!(out, "{:>11}", course.figure);
-        }
-        out.push_str("  verdict\n");
+        let mut out = Lines::default();
+        out.line(format!("prony  trend of {} runs", self.runs.len()));
+        out.blank();
+        let heads = self.figures.iter().map(|course| format!("{:>11}", course.figure));
+        out.line(format!("  {:<24}{}  verdict", "", heads.collect::<String>()));
         for (i, run) in self.runs.iter().enumerate() {
-            let _ = write!(out, "  {:<24}", shortened(&run.label, 24));
-            for course in &self.figures {
+            let cell = |course: &Course| {
                 let mark = if course.steps.iter().any(|s| s.run == i) { "*" } else { "" };
                 let value = shown(course.unit, course.points[i].value);
-                let _ = write!(out, "{:>11}", format!("{mark}{value}"));
-            }
-            let _ = writeln!(out, "  {}", run.verdict);
+                format!("{:>11}", format!("{mark}{value}"))
+            };
+            let cells: String = self.figures.iter().map(cell).collect();
+            let label = plain::line(&run.label);
+            out.line(format!("  {:<24}{cells}  {}", shortened(&label, 24), run.verdict));
         }
-        out.push('\n');
+        out.blank();
         let steps = self.figures.iter().flat_map(|c| &c.steps);
         let sentences: Vec<&str> = steps.map(|s| s.sentence.as_str()).collect();
         if sentences.is_empty() {
-            out.push_str("  no step in any figure\n");
+            out.line("  no step in any figure");
         }
         for sentence in sentences.into_iter().chain(self.notes.iter().map(String::as_str)) {
-            let _ = writeln!(out, "  {sentence}");
+            out.line(format!("  {sentence}"));
         }
-        out
+        out.finish()
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use prony_core::layer::ContextError;
+use prony_core::plain;
 use prony_core::units::ParseError;
 use prony_io::SetupError;
 use thiserror::Error;
@@ -146,12 +147,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// The printed message: one line, with control characters escaped. A plan file has one line for
-    /// each of its errors.
+    /// The printed message: one plain line. A plan file has one line for each of its errors.
     pub fn printed(&self) -> String {
         match self {
-            Self::PlanFile(_) => self.to_string(),
-            e => e.to_string().chars().map(visible).collect(),
+            Self::PlanFile(all) => {
+                all.iter().map(|e| plain::line(e)).collect::<Vec<_>>().join("\nprony: ")
+            }
+            e => plain::line(&e.to_string()).into_owned(),
         }
     }
 
@@ -187,9 +189,4 @@ fn of_tls(e: &ContextError) -> String {
         ContextError::Suites(why) => format!("{why}; choose others, or another TLS version"),
         ContextError::Name(_) => format!("{e}; set the server name with --sni"),
     }
-}
-
-/// The character, escaped if it is a control character.
-pub fn visible(c: char) -> String {
-    if c.is_control() { c.escape_default().to_string() } else { c.into() }
 }

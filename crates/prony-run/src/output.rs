@@ -5,6 +5,7 @@ mod place;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use prony_core::plain::{self, Sink, plain};
 use prony_core::summary::Summary;
 use prony_report::{self as report, Format, Saved, Style};
 
@@ -105,9 +106,20 @@ pub fn print(format: Format, summary: &Summary, style: &Style) -> Result<(), Err
     })
 }
 
-/// Writes a line to standard error. Ignores errors, which must not end a run or prevent its report.
+/// Writes a line to standard error: whatever is in it, it is one, and plain. Ignores errors, which
+/// must not end a run or prevent its report.
 pub fn to_stderr(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", plain::line(line));
+}
+
+/// The same, of a text of several lines.
+pub fn lines_to_stderr(lines: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", plain(lines, Sink::Lines));
+}
+
+/// Writes prony's own annotations for a build server to standard error.
+pub fn annotations_to_stderr(annotations: &str) {
+    let _ = writeln!(io::stderr().lock(), "{annotations}");
 }
 
 /// Writes bytes to standard output. A closed pipe is not an error, but an output that was closed

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use prony_core::plain;
 use rustix::termios::tcgetwinsize;
 
 /// The width of a terminal that does not report it.
@@ -26,7 +27,7 @@ pub(crate) fn clear() {
 /// the terminal does not wrap.
 fn drawn(text: &str, columns: usize) -> String {
     let room = columns.saturating_sub(1);
-    "\r\x1b[K".chars().chain(text.chars().take(room)).collect()
+    "\r\x1b[K".chars().chain(plain::line(text).chars().take(room)).collect()
 }
 
 #[cfg(test)]
@@ -35,9 +36,14 @@ mod tests {
 
     #[test]
     fn truncates_lines_before_the_terminal_wraps_them() {
-        for (text, columns, want) in
-            [("abc", 4, "abc"), ("abcd", 4, "abc"), ("äöü", 3, "äö"), ("", 80, ""), ("a", 0, "")]
-        {
+        for (text, columns, want) in [
+            ("abc", 4, "abc"),
+            ("abcd", 4, "abc"),
+            ("äöü", 3, "äö"),
+            ("", 80, ""),
+            ("a", 0, ""),
+            ("\x1b[2J", 9, "\\u{1b}[2J"),
+        ] {
             assert_eq!(drawn(text, columns), format!("\r\x1b[K{want}"), "{text} in {columns}");
         }
     }

@@ -48,7 +48,7 @@ pub(super) fn main(call: &Call) -> u8 {
             USAGE_CODE
         }
         Asked::Refused { why, usage: false } => {
-            output::to_stderr(&why);
+            output::lines_to_stderr(&why);
             1
         }
         Asked::Run(options) => match load(&options, call) {
@@ -58,7 +58,7 @@ pub(super) fn main(call: &Call) -> u8 {
                 USAGE_CODE
             }
             Err(e) => {
-                output::to_stderr(&refusal(&e));
+                output::lines_to_stderr(&refusal(&e));
                 1
             }
         },
@@ -68,7 +68,7 @@ pub(super) fn main(call: &Call) -> u8 {
 fn refuse_with_usage(program: &str, why: Option<&str>) {
     let why = why.map(|why| format!("ab: {why}\n")).unwrap_or_default();
     let first = format!("Usage: {program} [options] [http[s]://]hostname[:port]/path\n");
-    output::to_stderr((why + &first + USAGE).trim_end());
+    output::lines_to_stderr((why + &first + USAGE).trim_end());
 }
 
 /// A refusal, with ab's own message, which scripts may look for.
@@ -91,7 +91,7 @@ fn banner() -> String {
 
 fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     if let Some(letter) = options.illegal {
-        output::to_stderr(&format!("ab: illegal option -- {letter}"));
+        output::lines_to_stderr(&format!("ab: illegal option -- {letter}"));
     }
     let planned = plan::of(options)?;
     let outputs = Outputs::prepare(&options.outputs)?;
@@ -128,7 +128,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     match heartbeat {
         Some(_) => {
             watch.report_progress(run.done());
-            output::to_stderr(&format!("Finished {} requests", run.done()));
+            output::lines_to_stderr(&format!("Finished {} requests", run.done()));
         }
         None => say("..done\n"),
     }
@@ -178,7 +178,7 @@ fn carry_out(
 /// Whether the run must end: without `-r`, ab ends at the first lost request.
 fn give_up(fault: Fault, run: &Run<'_>) -> u8 {
     let (words, number) = report::last_words(fault);
-    output::to_stderr(&format!("{words} ({number})"));
+    output::lines_to_stderr(&format!("{words} ({number})"));
     let done = run.rows.len();
     if done > 0 {
         say(&format!("Total of {done} requests completed\n"));
@@ -214,7 +214,7 @@ impl Watch<'_> {
         let Some(every) = self.heartbeat else { return };
         while self.reported + every <= done {
             self.reported += every;
-            output::to_stderr(&format!("Completed {} requests", self.reported));
+            output::lines_to_stderr(&format!("Completed {} requests", self.reported));
         }
     }
 }

@@ -14,7 +14,7 @@ use prony_core::units::Span;
 use prony_io::{Control, Live, Options as IoOptions, SocketOptions};
 use prony_report::{Style, appendix};
 use prony_run::interrupt::{Ending, stoppable};
-use prony_run::output::to_stderr;
+use prony_run::output::lines_to_stderr;
 use prony_run::run::{self, Provenance};
 
 use super::histogram::{Frame, render};
@@ -41,12 +41,12 @@ pub(super) fn main(test: Test, options: &Options, call: &Call) -> u8 {
         Ok(measured) => {
             say(&measured.histogram);
             if options.report {
-                to_stderr(&appendix(&measured.summary, Style::default(), &[]));
+                lines_to_stderr(&appendix(&measured.summary, Style::default(), &[]));
             }
             0
         }
         Err(line) => {
-            to_stderr(&line);
+            lines_to_stderr(&line);
             FAILED
         }
     }

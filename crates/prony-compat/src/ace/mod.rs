@@ -16,7 +16,7 @@ use prony_io::socket::sctp::{self, Rto, Style, Tuning};
 use self::options::{Options, Transport};
 use super::Call;
 
-use prony_run::output::to_stderr;
+use prony_run::output::lines_to_stderr;
 pub(super) use spectrum::main as spectrum;
 
 /// The exit code of the old programs when they cannot run.
@@ -81,9 +81,9 @@ pub(super) fn main(call: &Call) -> u8 {
             Role::Server => server::main(test, &options),
         },
         Err(text) => {
-            to_stderr(text.trim_end_matches('\n'));
+            lines_to_stderr(text.trim_end_matches('\n'));
             if text.ends_with("\n\n") {
-                to_stderr("");
+                lines_to_stderr("");
             }
             FAILED
         }
@@ -134,7 +134,7 @@ fn no_sctp(test: Test, e: &io::Error) -> String {
 /// their thread prints.
 fn log(line: &str) {
     let id = process::id();
-    to_stderr(&format!("({id}|{id}) {line}"));
+    lines_to_stderr(&format!("({id}|{id}) {line}"));
 }
 
 /// The kernel's message only.

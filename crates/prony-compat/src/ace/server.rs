@@ -16,7 +16,7 @@ use prony_core::units::{ConnId, Nanos};
 use prony_io::resolve;
 use prony_io::socket::Mode;
 use prony_io::socket::sctp;
-use prony_run::output::to_stderr;
+use prony_run::output::lines_to_stderr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::options::{Options, Transport};
@@ -36,7 +36,7 @@ pub(super) fn main(test: Test, options: &Options) -> u8 {
     let server = match Server::open(test, options) {
         Ok(server) => server,
         Err(e) => {
-            to_stderr(&format!("open: {}", words(&e)));
+            lines_to_stderr(&format!("open: {}", words(&e)));
             return FAILED;
         }
     };
@@ -143,7 +143,7 @@ impl Server {
             Ok(fd) => fd,
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return,
             Err(e) => {
-                to_stderr(&format!("accept: {}", words(&e)));
+                lines_to_stderr(&format!("accept: {}", words(&e)));
                 thread::sleep(SHORTAGE);
                 return;
             }
@@ -153,7 +153,7 @@ impl Server {
         let nagle = self.nagle;
         let spawned = thread::Builder::new().spawn(move || {
             if let Err(line) = client.serve(nagle) {
-                to_stderr(&line);
+                lines_to_stderr(&line);
             }
         });
         if let Err(e) = spawned {

@@ -13,7 +13,7 @@ use prony_io::{Control, clock};
 use prony_report::{OverSize, over_size};
 use prony_run::files;
 use prony_run::interrupt::stoppable;
-use prony_run::output::to_stderr;
+use prony_run::output::lines_to_stderr;
 use prony_run::run::Provenance;
 
 use super::client::{self, Measured};
@@ -82,20 +82,20 @@ enum Asked {
 pub(crate) fn main(call: &Call) -> u8 {
     let (asked, strange) = read(&call.args);
     for name in strange {
-        to_stderr(&format!("Unknown option: {name}"));
+        lines_to_stderr(&format!("Unknown option: {name}"));
     }
     match asked {
         Asked::Help => say(SYNOPSIS),
         Asked::Manual => say(&format!("{SYNOPSIS}{MANUAL}")),
         Asked::Wrong(why) => {
-            to_stderr(&format!("{why}\n{SYNOPSIS}"));
+            lines_to_stderr(&format!("{why}\n{SYNOPSIS}"));
             return WRONG;
         }
         Asked::Run(wish) => {
             return match wish.given() {
                 Ok(given) => given.run(),
                 Err(line) => {
-                    to_stderr(&line);
+                    lines_to_stderr(&line);
                     WRONG
                 }
             };
@@ -212,14 +212,14 @@ impl Given {
         let control = match stoppable() {
             Ok(control) => control,
             Err(e) => {
-                to_stderr(&e.to_string());
+                lines_to_stderr(&e.to_string());
                 return FAILED;
             }
         };
         let file = format!("{}.spectrum", self.stamp);
         let result = self.serve().and_then(|port| self.measure(Path::new(&file), port, &control));
         result.unwrap_or_else(|line| {
-            to_stderr(&line);
+            lines_to_stderr(&line);
             FAILED
         })
     }
@@ -288,7 +288,7 @@ impl Given {
                     points.extend(mean.map(|ns| (options.size, Span(ns as u64))));
                 }
                 Err(line) => {
-                    to_stderr(&line);
+                    lines_to_stderr(&line);
                     failed = true;
                 }
             }

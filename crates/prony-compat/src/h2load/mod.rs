@@ -49,11 +49,11 @@ pub(super) fn main(call: &Call) -> u8 {
             0
         }
         Asked::Refused(why) => {
-            output::to_stderr(&why);
+            output::lines_to_stderr(&why);
             FAILED
         }
         Asked::Run(options) => load(&options, call).unwrap_or_else(|e| {
-            output::to_stderr(&refusal(&e));
+            output::lines_to_stderr(&refusal(&e));
             FAILED
         }),
     }
@@ -69,7 +69,7 @@ fn refusal(e: &Error) -> String {
 }
 
 fn load(options: &Options, call: &Call) -> Result<u8, Error> {
-    options.warnings.iter().for_each(|warning| output::to_stderr(warning));
+    options.warnings.iter().for_each(|warning| output::lines_to_stderr(warning));
     let plan = plan::of(options)?;
     let outputs = Outputs::prepare(&options.outputs)?;
     let shared = Arc::new(observed(options, &plan)?);
@@ -109,7 +109,7 @@ fn print(options: &Options, summary: &Summary, shared: &Shared) -> Result<(), Er
             .map_err(|why| Error::Report { what: path.clone(), why })?;
     }
     if !shared.finish() {
-        output::to_stderr("--log-file: the file could not be written completely");
+        output::lines_to_stderr("--log-file: the file could not be written completely");
     }
     if options.extras {
         say("\n");

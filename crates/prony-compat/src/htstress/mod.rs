@@ -50,7 +50,7 @@ pub(super) fn main(call: &Call) -> u8 {
         }
         Asked::Refused { out, err } => {
             if let Some(line) = err {
-                output::to_stderr(&line);
+                output::lines_to_stderr(&line);
             }
             if let Some(line) = out {
                 say(&format!("{line}\n"));
@@ -58,7 +58,7 @@ pub(super) fn main(call: &Call) -> u8 {
             FAILED
         }
         Asked::Run(options) => load(&options, call).unwrap_or_else(|e| {
-            output::to_stderr(&refusal(&e));
+            output::lines_to_stderr(&refusal(&e));
             FAILED
         }),
     }
@@ -113,7 +113,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
         None => Ok(0),
         Some(sentence) => {
             let reason = report::reason(&summary);
-            output::to_stderr(&format!("htstress: {sentence}{reason}; check host and port"));
+            output::lines_to_stderr(&format!("htstress: {sentence}{reason}; check host and port"));
             Ok(FAILED)
         }
     }

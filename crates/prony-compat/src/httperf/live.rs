@@ -1,6 +1,6 @@
 //! The output during a run.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use prony_io::{Control, Live};
 use prony_run::output;
@@ -92,7 +92,7 @@ impl<'a> Watch<'a> {
             && *at <= now
             && let Some(gap) = gaps.next()
         {
-            output::to_stderr(&format!("next arrival delay = {gap:.4}"));
+            output::lines_to_stderr(&format!("next arrival delay = {gap:.4}"));
             *at += gap;
             *left -= 1;
         }
@@ -107,5 +107,6 @@ pub(super) fn say(line: &str) {
 /// Print and flush. A closed standard output is not an error.
 pub(super) fn show(text: &[u8]) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text).and_then(|()| out.flush());
+    let shown = crate::copied(text, out.is_terminal());
+    let _ = out.write_all(&shown).and_then(|()| out.flush());
 }

@@ -41,7 +41,7 @@ use values::Refusal;
 pub(super) fn main(call: &Call) -> u8 {
     let program = Path::new(&call.program).file_name().map(|n| n.to_string_lossy().into_owned());
     let program = program.unwrap_or_else(|| call.tool.to_owned());
-    let result = match options::read(&program, &call.args, &mut output::to_stderr) {
+    let result = match options::read(&program, &call.args, &mut output::lines_to_stderr) {
         Ok(Wish::Help) => {
             let usage = include_str!("usage.txt").replacen("httperf", &program, 1);
             print(&(usage + include_str!("usage_more.txt")))
@@ -55,7 +55,7 @@ pub(super) fn main(call: &Call) -> u8 {
         Err(refusal) => Err(refusal),
     };
     result.unwrap_or_else(|refusal| {
-        output::to_stderr(&refusal.message);
+        output::lines_to_stderr(&refusal.message);
         refusal.code
     })
 }
@@ -67,7 +67,8 @@ fn print(text: &str) -> Result<u8, Refusal> {
 fn start(opts: &Opts, call: &Call) -> Result<u8, Refusal> {
     let refuse = |e: Error| Refusal::new(e.to_string()).of(&opts.program);
     if opts.more.explain {
-        let plan = plan::plan(opts, &mut output::to_stderr).map_err(|r| r.of(&opts.program))?.0;
+        let plan =
+            plan::plan(opts, &mut output::lines_to_stderr).map_err(|r| r.of(&opts.program))?.0;
         return print(&plan_file::explain(&plan, &[]));
     }
     let outputs = Outputs::prepare(&opts.more.output).map_err(refuse)?;
@@ -76,7 +77,7 @@ fn start(opts: &Opts, call: &Call) -> Result<u8, Refusal> {
     if opts.verbose > 0 {
         say(&format!("{}: maximum number of open descriptors = {descriptors}", opts.program));
     }
-    let plan = plan::plan(opts, &mut output::to_stderr);
+    let plan = plan::plan(opts, &mut output::lines_to_stderr);
     let (plan, anything) = plan.map_err(|r| r.of(&opts.program))?;
     let (summary, bytes) = if anything { load(opts, &plan, call)? } else { (nothing(plan), None) };
     let mut summary = summary;

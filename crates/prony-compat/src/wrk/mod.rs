@@ -49,7 +49,7 @@ pub(super) fn main(call: &Call) -> u8 {
         }
         Asked::Refused { why, usage } => {
             if let Some(why) = why {
-                output::to_stderr(&why);
+                output::lines_to_stderr(&why);
             }
             if usage {
                 say(USAGE);
@@ -57,7 +57,7 @@ pub(super) fn main(call: &Call) -> u8 {
             FAILED
         }
         Asked::Run(options) => load(&options, call).unwrap_or_else(|e| {
-            output::to_stderr(&refusal(&e, &options.url));
+            output::lines_to_stderr(&refusal(&e, &options.url));
             if matches!(e, Error::Url(_)) {
                 say(USAGE);
             }
@@ -107,7 +107,7 @@ fn load(options: &Options, call: &Call) -> Result<u8, Error> {
     let t = &summary.main;
     if t.lost() > 0 && t.replies + t.failed == t.lost() {
         let why = report::refused(t);
-        output::to_stderr(&format!("unable to connect to {at} {why}"));
+        output::lines_to_stderr(&format!("unable to connect to {at} {why}"));
         return Ok(FAILED);
     }
     say(&head.take().unwrap_or_default());

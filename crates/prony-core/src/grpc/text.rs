@@ -97,20 +97,12 @@ fn shown(text: &str) -> String {
             shown.push_str("...");
             break;
         }
-        match is_plain(c) {
+        match crate::plain::is_plain(c) {
             true => shown.push(c),
             false => shown.extend(c.escape_default()),
         }
     }
     shown
-}
-
-/// Whether a character changes nothing but its own place: no control character, no other line end,
-/// and none that changes the direction of the text.
-fn is_plain(c: char) -> bool {
-    let directs =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !directs
 }
 
 fn digit(byte: u8) -> Option<u8> {

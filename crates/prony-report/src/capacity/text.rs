@@ -1,9 +1,8 @@
 //! The text report, and the sentences of all reports of a capacity.
 
-use std::fmt::Write as _;
-
 use prony_core::capacity::{Answer, By, Estimate, Finding, Lack, Limit, Point, Scalability};
 
+use super::super::lines::Lines;
 use super::super::units;
 use super::{Capacity, per_second, stops};
 use crate::shell::typed;
@@ -206,26 +205,28 @@ pub(super) fn beyond(answer: &Answer) -> Option<String> {
 
 /// The text report.
 pub(super) fn render(report: &Capacity) -> String {
-    let mut out = format!("prony {}  capacity of {}\n", report.version, report.target);
-    let _ = writeln!(out, "\n  {}", report.sentence);
+    let mut out = Lines::default();
+    out.line(format!("prony {}  capacity of {}", report.version, report.target));
+    out.blank();
+    out.line(format!("  {}", report.sentence));
     for note in &report.notes {
-        let _ = writeln!(out, "  {note}");
+        out.line(format!("  {note}"));
     }
     if let Some(command) = &report.run_at_80_percent {
-        let _ = writeln!(out, "  At 80 % of it: {}", typed(command));
+        out.line(format!("  At 80 % of it: {}", typed(command)));
     }
-    let _ = writeln!(
-        out,
-        "\n  thresholds: {}\n  {} trials in {:.0} s, {}, seed {}{}\n",
-        report.thresholds.join("; "),
+    out.blank();
+    out.line(format!("  thresholds: {}", report.thresholds.join("; ")));
+    out.line(format!(
+        "  {} trials in {:.0} s, {}, seed {}{}",
         report.answer.points.len(),
         report.answer.seconds,
         report.arrivals_words(),
         report.seed,
         if report.host.is_empty() { String::new() } else { format!("; {}", report.host) },
-    );
-    let _ = writeln!(
-        out,
+    ));
+    out.blank();
+    out.line(format!(
         "{:>11} {:>6} {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  thresholds",
         match report.answer.by {
             By::Rate => "rate",
@@ -238,11 +239,11 @@ pub(super) fn render(report: &Capacity) -> String {
         "95 % CI",
         "errors",
         "goodput"
-    );
+    ));
     for point in report.curve() {
-        out.push_str(&line(report, point));
+        out.line(line(report, point));
     }
-    out
+    out.finish()
 }
 
 fn line(report: &Capacity, point: &Point) -> String {
@@ -264,7 +265,7 @@ fn line(report: &Capacity, point: &Point) -> String {
         (None, false, false) => "held".into(),
     };
     format!(
-        "{:>11} {:>5.1}s {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  {side}\n",
+        "{:>11} {:>5.1}s {:>9} {:>17} {:>9} {:>17} {:>8} {:>10}  {side}",
         bare(report, point.trial.rate),
         point.seconds,
         time(&point.p50),

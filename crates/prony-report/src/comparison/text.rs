@@ -1,7 +1,8 @@
 //! The text report of a comparison, 100 columns wide.
 
-use std::fmt::Write as _;
+use prony_core::plain;
 
+use super::super::lines::Lines;
 use super::super::text::shortened;
 use super::super::units;
 use super::{Change, Comparison, Distribution, Quantile};
@@ -16,7 +17,8 @@ const SCALE_MIN: f64 = 5.0;
 
 pub(super) fn render(c: &Comparison) -> String {
     let what = if c.saved { "saved runs" } else { "targets" };
-    let mut out = format!("prony {}  comparison of {what}\n", c.version);
+    let mut out = Lines::default();
+    out.line(format!("prony {}  comparison of {what}", c.version));
     for side in &c.targets {
         let n = u64::from(side.blocks);
         let of = if c.saved {
@@ -30,34 +32,33 @@ pub(super) fn render(c: &Comparison) -> String {
             side.name,
             units::count(side.requests)
         );
-        let _ = writeln!(out, "{}", shortened(&line, 100));
+        out.line(shortened(&plain::line(&line), 100));
     }
     for target in c.targets.iter().skip(1) {
         let changes = c.changes.iter().filter(|change| change.target == target.label);
-        let _ = writeln!(
-            out,
-            "\n  {:LABEL$}{:>CELL$}{:>CELL$}{:>CELL$}   interval",
+        out.blank();
+        out.line(format!(
+            "  {:LABEL$}{:>CELL$}{:>CELL$}{:>CELL$}   interval",
             "", "A", target.label, "change"
-        );
+        ));
         for change in changes {
             let (by, interval) = shown(change);
-            let line = format!(
+            out.line(format!(
                 "  {:LABEL$}{:>CELL$}{:>CELL$}{by:>CELL$}   {interval}",
                 change.figure,
                 value(change, change.a),
                 value(change, change.b),
-            );
-            let _ = writeln!(out, "{}", line.trim_end());
+            ));
         }
     }
-    out.push('\n');
+    out.blank();
     for sentence in c.sentences() {
         wrapped(&mut out, sentence);
     }
     for shift in c.distributions.iter().filter(|d| !d.quantiles.is_empty()) {
-        out += &band(shift);
+        band(&mut out, shift);
     }
-    out.push('\n');
+    out.blank();
     for doubt in &c.doubts {
         wrapped(&mut out, &format!("NOT VALID: {doubt}"));
     }
@@ -68,7 +69,7 @@ pub(super) fn render(c: &Comparison) -> String {
     if c.interrupted {
         wrapped(&mut out, "Interrupted by the user: this is what was known until then.");
     }
-    out
+    out.finish()
 }
 
 /// How sure all that is.
@@ -109,18 +110,19 @@ pub(crate) fn shown(change: &Change) -> (String, String) {
 }
 
 /// The shift function: one line for each quantile, from less to more time than A.
-fn band(shift: &Distribution) -> String {
+fn band(out: &mut Lines, shift: &Distribution) {
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let ends = shift.quantiles.iter().flat_map(|q| [q.ratio_lo, q.ratio_hi]);
     let scale = ends.map(|r| percent(r).abs()).fold(SCALE_MIN, f64::max);
-    let mut out = format!(
-        "\n  {:LABEL$}{:>CELL$}{:>CELL$}\n",
+    out.blank();
+    out.line(format!(
+        "  {:LABEL$}{:>CELL$}{:>CELL$}{:>width$} %",
         "quantile",
         format!("{} - A", shift.target),
         format!("-{} %", number(scale)),
-    );
-    out.pop();
-    let _ = writeln!(out, "{:>width$} %", format!("+{}", number(scale)), width = 2 * SIDE);
+        format!("+{}", number(scale)),
+        width = 2 * SIDE
+    ));
     let place = |ratio: f64| {
         let at = percent(ratio) / scale * SIDE as f64;
         (at.round().clamp(-(SIDE as f64), SIDE as f64) + SIDE as f64) as usize
@@ -132,23 +134,21 @@ fn band(shift: &Distribution) -> String {
         line[place(q.ratio)] = 'o';
         let line: String = line.into_iter().collect();
         let Quantile { quantile, ratio, .. } = *q;
-        let text = format!(
+        out.line(format!(
             "  {:LABEL$}{:>CELL$}{:CELL$}{line}",
             format!("p{:.0}", quantile * 100.0),
             format!("{} %", signed(percent(ratio))),
             "",
-        );
-        let _ = writeln!(out, "{}", text.trim_end());
+        ));
     }
-    out
 }
 
 /// A sentence in lines of 100 columns, the later ones indented.
-fn wrapped(out: &mut String, sentence: &str) {
+fn wrapped(out: &mut Lines, sentence: &str) {
     let mut line = String::from("  ");
-    for word in sentence.split_whitespace() {
+    for word in plain::line(sentence).split_whitespace() {
         if line.chars().count() + 1 + word.chars().count() > 100 {
-            let _ = writeln!(out, "{line}");
+            out.line(&line);
             line = String::from("   ");
         }
         if !line.trim().is_empty() {
@@ -156,5 +156,5 @@ fn wrapped(out: &mut String, sentence: &str) {
         }
         line.push_str(word);
     }
-    let _ = writeln!(out, "{line}");
+    out.line(&line);
 }

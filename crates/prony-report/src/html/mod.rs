@@ -14,6 +14,7 @@ mod spectrum;
 mod trend;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use prony_core::plain::{Sink, plain};
 use prony_core::summary::{Summary, Verdict};
 
 use super::capacity::Capacity;
@@ -87,7 +88,7 @@ fn page(title: &str, content: &Markup) -> String {
             }
         }
     };
-    page.into_string() + "\n"
+    plain(&page.into_string(), Sink::Markup).into_owned() + "\n"
 }
 
 fn alone(one: &Saved<'_>) -> Markup {

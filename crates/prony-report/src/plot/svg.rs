@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
+use prony_core::plain::{Sink, plain};
 
 use super::chart::{ACROSS, Anchor, Chart, DASHES, Ink, LETTER, LEVELS, Picture, Place, Shape};
 
@@ -91,7 +92,8 @@ fn dashes(index: usize) -> String {
 /// A standalone file, with a background.
 pub(super) fn file(chart: &Chart, picture: &Picture) -> String {
     let declaration = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
-    format!("{declaration}{}\n", element(chart, picture, None).into_string())
+    let element = element(chart, picture, None).into_string();
+    format!("{declaration}{}\n", plain(&element, Sink::Markup))
 }
 
 /// The element; inside a page with an id and a class.
@@ -103,8 +105,8 @@ pub(super) fn element(chart: &Chart, picture: &Picture, page: Option<(&str, &str
             viewBox={ "0 0 " (w) " " (h) } width=[page.is_none().then_some(w)]
             height=[page.is_none().then_some(h)]
             aria-labelledby={ (id) "-title " (id) "-about" } {
-            title id={ (id) "-title" } { (clean(chart.headline.as_ref().unwrap_or(&chart.title))) }
-            desc id={ (id) "-about" } { (clean(&chart.about)) }
+            title id={ (id) "-title" } { (chart.headline.as_ref().unwrap_or(&chart.title)) }
+            desc id={ (id) "-about" } { (chart.about) }
             @if page.is_none() {
                 style { (maud::PreEscaped(style("svg.alone"))) }
                 rect width=(w) height=(h) style="fill:var(--paper)" {}
@@ -141,7 +143,7 @@ fn drawn(shape: &Shape) -> Markup {
         }
         Shape::Text { at, anchor, ink, text } => html! {
             text class=(class(*ink)) x=(px(at.0)) y=(px(at.1)) text-anchor=(aligned(*anchor)) {
-                (clean(text))
+                (text)
             }
         },
     }
@@ -186,11 +188,6 @@ fn aligned(anchor: Anchor) -> &'static str {
         Anchor::Middle => "middle",
         Anchor::End => "end",
     }
-}
-
-/// Removes control characters, which XML does not allow even as escapes.
-fn clean(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}')).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Lines of a label and a text, wrapped at the screen's width.
 
+use prony_core::plain;
+
 use super::Style;
 
 /// Width of the label, including indent and the space after it.
@@ -63,7 +65,7 @@ impl Page {
 
     /// The page's first line.
     pub(super) fn title(&mut self, text: &str) {
-        self.put(&shortened(text, self.width()), Ink::Strong);
+        self.put(&shortened(&plain::line(text), self.width()), Ink::Strong);
         self.text.push('\n');
     }
 
@@ -90,7 +92,7 @@ impl Page {
 
     /// A text in a color, wrapped between words.
     pub(super) fn inked(&mut self, label: &str, text: &str, ink: Ink) {
-        for (i, line) in wrapped(text, self.width() - LABEL).iter().enumerate() {
+        for (i, line) in wrapped(&plain::line(text), self.width() - LABEL).iter().enumerate() {
             let label = if i == 0 { label } else { "" };
             self.put(&format!("  {label:<width$}", width = LABEL - 2), Ink::Faint);
             self.put(line, ink);
@@ -105,12 +107,14 @@ impl Page {
 
     /// The same, with a label of this width.
     pub(super) fn wide_row(&mut self, label: &str, width: usize, cells: &str, ink: Ink) {
-        self.put(&format!("  {label:<width$}"), Ink::Faint);
+        self.put(&format!("  {:<width$}", plain::line(label)), Ink::Faint);
         self.put(cells, ink);
         self.text.push('\n');
     }
 
+    /// Everything on the page comes through here.
     fn put(&mut self, text: &str, ink: Ink) {
+        let text = &*plain::line(text);
         let code = match ink {
             Ink::Plain => "",
             Ink::Good => "1;32",
@@ -188,6 +192,25 @@ mod tests {
         assert!(text.lines().filter(|l| l.starts_with("  label ")).count() == 2);
         let list = text.split("  list ").nth(1).expect("the list").split_whitespace();
         assert_eq!(list.collect::<Vec<_>>().join(" "), ["a part of some length"; 20].join(", "));
+    }
+
+    #[test]
+    fn nothing_in_a_text_leaves_its_line() {
+        let hostile = "a\x1b[2J\n::error::b\u{202e}##[error]c";
+        let mut page = Page::new(Style { color: true, ..Style::default() }, true);
+        page.title(hostile);
+        page.line(hostile, hostile);
+        page.wide_row(hostile, 3, hostile, Ink::Good);
+        let text = page.finish();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        for code in ["\x1b[0m", "\x1b[1m", "\x1b[36m", "\x1b[1;32m"] {
+            assert!(text.contains(code), "{text}");
+        }
+        let rest = ["\x1b[0m", "\x1b[1m", "\x1b[36m", "\x1b[1;32m", "\n"]
+            .iter()
+            .fold(text.clone(), |text, own| text.replace(own, ""));
+        assert!(rest.chars().all(plain::is_plain), "{text}");
+        assert!(!text.contains("::error") && !text.contains("##["), "{text}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Writes a plan as a plan file; reading it gives the same plan.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use prony_core::plain::{self, Sink};
 use prony_core::plan::{
     Burst, CallSpec, Calls, Cookies, Expect, HttpVersion, Lost, OnFailure, Pick, Plan, SessionKind,
     Sessions, Shard, Think, steps,
@@ -59,7 +61,7 @@ pub(super) fn explain_shared(plan: &Plan, streams: Option<u32>, notes: &[String]
 fn head(notes: &[String]) -> String {
     let mut out = String::from("# Run it with: prony run FILE\n");
     for note in notes {
-        let _ = writeln!(out, "# {}", note.replace(char::is_control, " "));
+        let _ = writeln!(out, "# {}", plain::line(&note.replace('\n', " ")));
     }
     out
 }
@@ -544,8 +546,8 @@ pub(super) fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
 
 /// A TOML string: a literal string if that avoids escapes.
 pub(super) fn quoted(text: &str) -> String {
-    let plain = !text.contains(|c: char| c.is_control() || c == '\'');
-    if plain && text.contains(['"', '\\']) {
+    let is_plain = !text.contains('\'') && matches!(plain::line(text), Cow::Borrowed(_));
+    if is_plain && text.contains(['"', '\\']) {
         return format!("'{text}'");
     }
     let mut out = String::with_capacity(text.len() + 2);
@@ -556,12 +558,9 @@ pub(super) fn quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            c if c.is_control() => {
-                let _ = write!(out, "\\u{:04X}", c as u32);
-            }
             c => out.push(c),
         }
     }
     out.push('"');
-    out
+    plain::plain(&out, Sink::Toml).into_owned()
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use prony_core::plain;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -85,7 +86,7 @@ impl<'a> Problems<'a> {
         let all = self.found.len() + self.foreign.len();
         let own = self.found.iter().map(|(at, what)| {
             let (line, column) = place(self.text, *at);
-            one_line(&format!("{}:{line}:{column}: {what}", self.name))
+            plain::line(&format!("{}:{line}:{column}: {what}", self.name)).into_owned()
         });
         let mut shown: Vec<_> = own.chain(self.foreign).take(PROBLEMS_MAX).collect();
         if all > PROBLEMS_MAX {
@@ -101,12 +102,6 @@ fn place(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
-}
-
-/// The sentence with control characters escaped.
-fn one_line(sentence: &str) -> String {
-    let visible = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.into() };
-    sentence.chars().map(visible).collect()
 }
 
 /// A value and its position.

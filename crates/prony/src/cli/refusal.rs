@@ -6,8 +6,9 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use prony_core::plain;
 use prony_io::SetupError;
-use prony_run::error::{Error, visible};
+use prony_run::error::Error;
 
 /// Options with secret values, which error messages must not repeat.
 const SECRETS: [&str; 3] = ["--user", "--header", "--body"];
@@ -22,7 +23,7 @@ pub(crate) fn printed(e: &Error) -> String {
         }
         None => String::new(),
     };
-    e.printed() + &hint
+    e.printed() + &plain::line(&hint)
 }
 
 /// Error: no URL.
@@ -192,7 +193,7 @@ fn of_value(e: &clap::Error) -> Option<String> {
             }
             let is_body = name == "--duration" && value.starts_with(['@', '{']);
             let words = words_of(name);
-            let value: String = value.chars().map(visible).collect();
+            let value: String = plain::line(value).into_owned();
             let hint = match is_body {
                 true => "; for the request body use -b (--body)".to_owned(),
                 false => value_meant(&value, words.unwrap_or_default().iter().copied()),
@@ -212,7 +213,7 @@ fn of_value(e: &clap::Error) -> Option<String> {
 
 /// Why a value is not the number that its option has, for options without a parser of their own.
 fn no_number(value: &str, e: &ParseIntError) -> String {
-    let value: String = value.chars().map(visible).collect();
+    let value: String = plain::line(value).into_owned();
     match e.kind() {
         IntErrorKind::Zero => "must be at least 1".to_owned(),
         IntErrorKind::PosOverflow => format!("'{value}' is too large"),

@@ -84,7 +84,7 @@ pub(super) fn compare(args: &CompareArgs, typed: Vec<String>) -> Result<Exit, Er
 fn failed(args: &CompareArgs, error: Error) -> Result<Exit, Error> {
     let is_embedded = args.load.output.embedding.is_some();
     if matches!(error, Error::Server(_)) && !args.fail_if.is_empty() && !is_embedded {
-        output::to_stderr(&format!("prony: {}", error.printed()));
+        output::lines_to_stderr(&format!("prony: {}", error.printed()));
         return Ok(Exit::CannotTell);
     }
     Err(error)

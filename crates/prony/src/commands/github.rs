@@ -26,7 +26,7 @@ pub(super) fn publish(
     if to.stdout_format() == Format::Text {
         output::to_stdout(annotations.as_bytes())?;
     } else {
-        output::to_stderr(annotations.trim_end());
+        output::annotations_to_stderr(annotations.trim_end());
     }
     let Some(path) = env::var_os(SUMMARY).filter(|path| !path.is_empty()) else { return Ok(()) };
     let file = OpenOptions::new().append(true).create(true).open(&path);

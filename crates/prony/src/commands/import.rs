@@ -36,11 +36,11 @@ pub(super) fn import(args: &ImportArgs) -> Result<Exit, Error> {
     let name = args.file.display().to_string();
     let import =
         prony_import::import(args.format, &name, &bytes, &options).map_err(Error::Argument)?;
-    let plan = import.write(&format!("From {}", name.replace(char::is_control, " ")));
+    let plan = import.write(&format!("From {name}"));
     // What prony cannot run must not be called a plan.
     plan_file::parse("the plan", &plan, None, &environment(&ExecArgs::default(), false))
         .map_err(Error::PlanFile)?;
-    output::to_stderr(&report(&import));
+    output::lines_to_stderr(&report(&import));
     match (place, &args.output) {
         (Some(place), Some(path)) => place
             .write(plan.as_bytes())

@@ -50,7 +50,7 @@ pub fn main(command_line: impl IntoIterator<Item = OsString>) -> u8 {
         Err(e) => output::with_stdout(|| e.print()).map(|()| Exit::Done),
     };
     let exit = result.unwrap_or_else(|e| {
-        output::to_stderr(&format!("prony: {}", refusal::printed(&e)));
+        output::lines_to_stderr(&format!("prony: {}", refusal::printed(&e)));
         e.exit()
     });
     exit.code()

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use prony_core::plain;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::output;
@@ -48,6 +49,7 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
 /// Checks a plan file, and prints a summary.
 pub(super) fn check(path: &Path) -> Result<Exit, Error> {
     let what = plan_file::check(path, &environment(&ExecArgs::default(), false))?;
-    output::to_stdout(format!("{}: OK: {what}\n", path.display()).as_bytes())?;
+    let line = format!("{}: OK: {what}", path.display());
+    output::to_stdout(format!("{}\n", plain::line(&line)).as_bytes())?;
     Ok(Exit::Done)
 }

@@ -97,11 +97,11 @@ fn write(
         correlate: !args.no_correlate,
         ..Options::default()
     };
-    output::to_stderr(&head(&counts, exchanges.len()));
+    output::lines_to_stderr(&head(&counts, exchanges.len()));
     let mut import = match prony_import::import_archive(NAME, archive, &options) {
         Ok(import) => import,
         Err(why) => {
-            output::to_stderr(&passed(&facts, &counts));
+            output::lines_to_stderr(&passed(&facts, &counts));
             return Err(Error::Server(why));
         }
     };
@@ -115,7 +115,7 @@ fn write(
         &environment(&ExecArgs::default(), false),
     )
     .map_err(Error::PlanFile)?;
-    output::to_stderr(&(planned(&import) + &passed(&facts, &counts)));
+    output::lines_to_stderr(&(planned(&import) + &passed(&facts, &counts)));
     if args.output.is_empty() {
         output::to_stdout(plan.as_bytes())?;
     }

@@ -1,6 +1,7 @@
 //! The layout of one frame, for screens of any size.
 
 use prony_core::fault::Fault;
+use prony_core::plain;
 use prony_core::plan::status_text;
 use prony_core::units::{Nanos, Span};
 use prony_io::Interval;
@@ -246,6 +247,7 @@ impl Page<'_> {
         let mut x = self.area.x;
         for (ink, text) in pieces {
             let room = usize::from(self.area.right() - x);
+            let text = plain::line(text);
             let (end, _) = self.buffer.set_stringn(x, y, text, room, self.look.style(*ink));
             x = end;
         }

@@ -10,6 +10,7 @@ use std::sync::{Mutex, Once, TryLockError};
 use std::time::Duration;
 use std::{panic, thread};
 
+use prony_core::plain;
 use prony_io::quit;
 use prony_run::interrupt;
 use ratatui_core::backend::{Backend, ClearType, WindowSize};
@@ -221,7 +222,8 @@ fn encode<'a>(out: &mut Vec<u8>, content: impl Iterator<Item = (u16, u16, &'a Ce
             }
             out.push(b'm');
         }
-        out.extend_from_slice(cell.symbol().as_bytes());
+        let is_plain = cell.symbol().chars().all(plain::is_plain);
+        out.extend_from_slice(if is_plain { cell.symbol().as_bytes() } else { b"?" });
     }
     if inked.is_some() {
         out.extend_from_slice(b"\x1b[0m");

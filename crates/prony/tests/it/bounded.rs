@@ -25,7 +25,7 @@ fn what_is_no_file_is_refused_at_once() {
             &["check", no_file],
             &["import", "har", no_file],
             &[url, "-n", "1", "-b", &body],
-            &[url, "-n", "1", "--cacert", no_file],
+            &["https://127.0.0.1:1/", "-n", "1", "--cacert", no_file],
             &["llm", url, "-n", "1", "--model", "m", "--tokenizer", no_file],
         ] {
             let ended = prony(args);

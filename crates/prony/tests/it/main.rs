@@ -16,6 +16,7 @@ mod closer;
 mod closers;
 mod compare;
 mod counters;
+mod damaged;
 mod documents;
 mod dynamic;
 mod events;
@@ -76,6 +77,7 @@ mod spectrum;
 mod stamps;
 #[path = "../shared/stolen.rs"]
 mod stolen;
+mod strangers;
 mod thresholds;
 mod times;
 mod tls;

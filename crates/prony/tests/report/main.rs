@@ -6,6 +6,7 @@ mod golden;
 #[path = "../shared/json_schema.rs"]
 mod json_schema;
 mod pictures;
+mod plainness;
 mod readers;
 mod sample;
 mod schema;

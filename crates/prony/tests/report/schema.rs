@@ -346,7 +346,7 @@ fn through_a_proxy() -> Summary {
 }
 
 /// Summaries that together have every field and every variant.
-fn summaries() -> Vec<Summary> {
+pub(super) fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
     all.push(sample::sockets());
     all.push(sample::exchange());

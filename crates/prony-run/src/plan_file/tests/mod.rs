@@ -5,6 +5,7 @@ mod dynamic;
 mod follow;
 mod identity;
 pub(crate) mod phases;
+mod plainness;
 mod ramp;
 mod refused;
 mod scenarios;

@@ -21,6 +21,17 @@ fn adjacent_cells_are_drawn_together() {
 }
 
 #[test]
+fn no_cell_controls_the_terminal() {
+    let mut cells = Buffer::empty(ratatui_core::layout::Rect::new(0, 0, 3, 1));
+    for (x, symbol) in (0..).zip(["\u{9b}", "\u{202e}", "a\u{200b}"]) {
+        cells[(x, 0)].set_symbol(symbol);
+    }
+    let mut out = Vec::new();
+    encode(&mut out, (0..3).map(|x| (x, 0, &cells[(x, 0)])));
+    assert_eq!(String::from_utf8(out).unwrap(), "\x1b[1;1H\x1b[0m???\x1b[0m");
+}
+
+#[test]
 fn ignores_arrow_keys() {
     assert_eq!(keys_of(b"q+?"), b"q+?");
     assert_eq!(keys_of(b"p\x1b[A"), b"p");
