@@ -1,6 +1,9 @@
 //! What the fuzz target `access_log` runs.
 
-use crate::{Format, Log, Options};
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::{Format, Log, Options, input};
 
 /// Formats that are read with every input. The first decides by the first lines.
 const FORMATS: [&str; 9] = [
@@ -14,6 +17,14 @@ const FORMATS: [&str; 9] = [
     "json",
     "$remote_addr [$time_local] \"$request\" $status $request_time",
 ];
+
+/// A file, decompressed by the ending of its name, as a replay opens it.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn opened(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    input::open(path)
+}
 
 /// Reads a log: the first line may be a format, the rest is read in each of some formats. Whatever
 /// it is, every line is accounted for, times do not decrease, and paths can be sent.
