@@ -1,6 +1,11 @@
 //! HTTP Archives (HAR 1.2) as data: what is read from browsers, and written by prony.
 
+use std::fmt;
+
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::context::REQUESTS;
 
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,7 +24,7 @@ pub struct Log {
     #[serde(default, deserialize_with = "or_default")]
     pub creator: Creator,
     /// The exchanges, in the order of their starts.
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "entries")]
     pub entries: Vec<Entry>,
 }
 
@@ -220,6 +225,34 @@ pub struct Content {
     /// `base64` if the text is so encoded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
+}
+
+/// Not too many of them, or none in place of a `null`.
+fn entries<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Entry>, D::Error> {
+    struct Entries;
+    impl<'de> Visitor<'de> for Entries {
+        type Value = Vec<Entry>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of entries")
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::new();
+            while let Some(entry) = list.next_element()? {
+                if all.len() == REQUESTS {
+                    return Err(A::Error::custom("more than 100,000 entries"));
+                }
+                all.push(entry);
+            }
+            Ok(all)
+        }
+    }
+    from.deserialize_any(Entries)
 }
 
 /// A value, or the default in place of a `null`: Firefox and Charles write it for what they do not

@@ -3,12 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::context::Context;
 use crate::multipart::{self, Part};
 use crate::notes::Notes;
 use crate::shell_words::{self, Line};
 use crate::text::Text;
 use crate::url;
-use crate::{Body, Import, Options, Request, Session, Step};
+use crate::{Body, Import, Request, Session, Step};
 
 /// Options with a value that change nothing that a plan has, and those whose meaning is left out.
 const WITH_VALUE: [(&str, &str); 34] = [
@@ -79,13 +80,14 @@ const FLAGS: [(&str, &str); 26] = [
 ];
 
 /// One session: the command lines one after another.
-pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
+pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> {
     if text.contains("^\"") && text.contains("^\r\n") || text.contains("^\n") {
         return Err(": these are command lines for Windows' cmd; copy them as cURL (bash)".into());
     }
     let mut import = Import::default();
     let mut session = Session::default();
-    for Line { at, words } in shell_words::lines(text)? {
+    for line in shell_words::lines(text) {
+        let Line { at, words } = line?;
         let mut words = words.into_iter();
         let program = words.next().unwrap_or_default();
         let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -94,14 +96,21 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
             continue;
         }
         let place = format!("line {at}");
-        let mut command = Command { place: place.clone(), options: *options, ..Command::default() };
-        command.read(words, &mut import.notes).map_err(|e| format!(":{at}: {e}"))?;
+        let wrong = |e: String| format!(":{at}: {e}");
+        let mut command = Command::new(place.clone(), context);
+        command.read(words, &mut import.notes).map_err(wrong)?;
         import.insecure |= command.insecure;
         import.http2 |= command.http2;
-        let requests = command.requests().map_err(|e| format!(":{at}: {e}"))?;
-        for request in requests {
-            match request {
-                Ok(request) => session.steps.push(Step::from(request)),
+        if command.urls.is_empty() {
+            return Err(wrong("this command line of curl has no URL".into()));
+        }
+        let (method, headers, body) = command.parts();
+        for address in &command.urls {
+            match command.request(address, &method, &headers, &body) {
+                Ok(request) => {
+                    context.admit(&request).map_err(wrong)?;
+                    session.steps.push(Step::from(request));
+                }
                 Err(why) => import.notes.add(&why, &place),
             }
         }
@@ -111,10 +120,9 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
 }
 
 /// A command line that was read.
-#[derive(Default)]
 struct Command<'a> {
     place: String,
-    options: Options<'a>,
+    context: &'a Context<'a>,
     urls: Vec<String>,
     method: Option<String>,
     /// Those of `-H`, and those that other options set.
@@ -131,7 +139,32 @@ struct Command<'a> {
     http2: bool,
 }
 
-impl Command<'_> {
+impl<'a> Command<'a> {
+    fn new(place: String, context: &'a Context<'a>) -> Self {
+        Self {
+            place,
+            context,
+            urls: Vec::new(),
+            method: None,
+            headers: Vec::new(),
+            usual: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            form: Vec::new(),
+            upload: None,
+            get: false,
+            head: false,
+            is_json: false,
+            insecure: false,
+            http2: false,
+        }
+    }
+
+    /// A file that an option names.
+    fn file(&self, name: &str) -> Result<Vec<u8>, String> {
+        self.context.read(name, &self.place).map_err(String::from)
+    }
+
     fn read(
         &mut self,
         words: impl Iterator<Item = String>,
@@ -221,7 +254,7 @@ impl Command<'_> {
             "--json" => self.data(&value()?, Kind::Binary).map(|()| self.is_json = true)?,
             "-F" | "--form" => self.form(&value()?, true)?,
             "--form-string" => self.form(&value()?, false)?,
-            "-T" | "--upload-file" => self.upload = Some(self.options.read(&value()?)?),
+            "-T" | "--upload-file" => self.upload = Some(self.file(&value()?)?),
             _ => return Err(format!("the option {word} of curl is not supported")),
         }
         Ok(true)
@@ -267,9 +300,9 @@ impl Command<'_> {
         self.has_data = true;
         let bytes = match (kind, value.strip_prefix('@')) {
             (Kind::Raw, _) | (Kind::Text | Kind::Binary, None) => value.as_bytes().to_vec(),
-            (Kind::Binary, Some(file)) => self.options.read(file)?,
+            (Kind::Binary, Some(file)) => self.file(file)?,
             (Kind::Text, Some(file)) => {
-                let mut bytes = self.options.read(file)?;
+                let mut bytes = self.file(file)?;
                 bytes.retain(|b| !b"\r\n\0".contains(b));
                 bytes
             }
@@ -286,7 +319,7 @@ impl Command<'_> {
         let Some(at) = at else { return Ok(escaped(value.as_bytes())) };
         let (name, content) = (&value[..at], &value[at + 1..]);
         let content = match value.as_bytes()[at] {
-            b'@' => self.options.read(content)?,
+            b'@' => self.file(content)?,
             _ => content.as_bytes().to_vec(),
         };
         let equals = if name.is_empty() { "" } else { "=" };
@@ -306,11 +339,11 @@ impl Command<'_> {
         let first = fields.remove(0);
         match at {
             Some('@') => {
-                part.content = self.options.read(&first[1..])?.into();
+                part.content = self.file(&first[1..])?.into();
                 let name = first[1..].rsplit('/').next().unwrap_or_default();
                 part.file = Some(name.to_owned());
             }
-            Some('<') => part.content = self.options.read(&first[1..])?.into(),
+            Some('<') => part.content = self.file(&first[1..])?.into(),
             _ => part.content = first.trim_matches('"').as_bytes().to_vec().into(),
         }
         for field in fields {
@@ -329,19 +362,7 @@ impl Command<'_> {
         Ok(())
     }
 
-    /// A request for each URL, or why it cannot be sent.
-    fn requests(self) -> Result<Vec<Result<Request, String>>, String> {
-        if self.urls.is_empty() {
-            return Err("this command line of curl has no URL".into());
-        }
-        let (method, headers, body) = self.parts();
-        Ok(self
-            .urls
-            .iter()
-            .map(|address| self.request(address, &method, &headers, &body))
-            .collect())
-    }
-
+    /// The request for a URL, or why it cannot be sent.
     fn request(
         &self,
         address: &str,

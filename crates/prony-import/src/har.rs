@@ -14,6 +14,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::archive::{Archive, Content, Entry, Field, Pair, Post, Sent};
 use crate::correlate::Reply;
+use crate::json;
 use crate::multipart::{self, Part};
 use crate::notes::Notes;
 use crate::text::Text;
@@ -32,14 +33,16 @@ struct Fetch {
     request: Request,
 }
 
-pub(crate) fn read(text: &str) -> Result<Import, String> {
+pub(crate) fn read(text: &str, all_sites: bool) -> Result<Import, String> {
+    json::check(text)?;
     let har: Archive = serde_json::from_str(text)
         .map_err(|e| format!(":{}:{}: this is not an HTTP archive: {e}", e.line(), e.column()))?;
-    of(har)
+    of(har, all_sites)
 }
 
-/// The sessions of an archive. A browser's is one session.
-pub(crate) fn of(har: Archive) -> Result<Import, String> {
+/// The sessions of an archive. A browser's is one session. Without `all_sites`, requests to other
+/// sites than that of the first page are left out.
+pub(crate) fn of(har: Archive, all_sites: bool) -> Result<Import, String> {
     let mut import = Import::default();
     let mut entries: Vec<(usize, f64, Entry)> = Vec::new();
     for (nth, entry) in har.log.entries.into_iter().enumerate() {
@@ -49,12 +52,18 @@ pub(crate) fn of(har: Archive) -> Result<Import, String> {
         entries.push((nth + 1, at.unix_timestamp_nanos() as f64 / 1e6, entry));
     }
     entries.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let site = (!all_sites).then(|| site_of(entries.iter().map(|(.., entry)| entry))).flatten();
     let mut sessions: Vec<(String, Vec<Fetch>, HashSet<String>)> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     for (nth, start, mut entry) in entries {
         let place = format!("entry {nth}");
         if let Some(why) = is_left_out(&entry) {
             import.notes.add(why, &place);
+            continue;
+        }
+        if let Some(host) = elsewhere(&entry, site.as_deref()) {
+            let what = format!("a request to another site, {host}; --all-sites keeps it");
+            import.notes.add(&what, &place);
             continue;
         }
         let name = entry.session.take().unwrap_or_default();
@@ -75,6 +84,31 @@ pub(crate) fn of(har: Archive) -> Result<Import, String> {
         import.sessions.push(Session { name, steps: steps(fetches), weight: None });
     }
     Ok(import)
+}
+
+/// The site of the first page, or else of the first request.
+fn site_of<'a>(entries: impl Iterator<Item = &'a Entry> + Clone) -> Option<String> {
+    let mut sent = entries.filter(|entry| is_left_out(entry).is_none());
+    let site = |entry: &Entry| {
+        let (origin, _) = url::split(&entry.request.url).ok()?;
+        Some(url::site(&origin).to_owned())
+    };
+    let page = sent
+        .clone()
+        .filter(|entry| is_document(&entry.response.content, entry.resource.as_deref()))
+        .find_map(site);
+    page.or_else(|| sent.find_map(site))
+}
+
+/// The host of a request that goes to another site than this one.
+fn elsewhere(entry: &Entry, site: Option<&str>) -> Option<String> {
+    let (origin, _) = url::split(&entry.request.url).ok()?;
+    let is_other = site.is_some_and(|site| url::site(&origin) != site);
+    is_other.then(|| url::host(&origin).to_owned())
+}
+
+fn is_document(content: &Content, resource: Option<&str>) -> bool {
+    content.mime_type.starts_with("text/html") && resource.is_none_or(|kind| kind == "document")
 }
 
 fn is_left_out(entry: &Entry) -> Option<&'static str> {
@@ -141,8 +175,7 @@ fn fetch(
             jar.extend(names.map(|name| name.trim().to_owned()));
         }
     }
-    let is_document = entry.response.content.mime_type.starts_with("text/html")
-        && entry.resource.as_deref().is_none_or(|kind| kind == "document");
+    let is_document = is_document(&entry.response.content, entry.resource.as_deref());
     Ok(Fetch {
         start,
         end: start + entry.time.max(0.0),

@@ -4,63 +4,64 @@
 //! (`{{$uuid}}`, `{{$randomInt 1 10}}`), and values of named replies
 //! (`{{login.response.body.$.id}}`) become extracts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::blanks::Names;
+use crate::context::{Context, DEPTH};
 use crate::scripts::{self, Script};
 use crate::text::Text;
 use crate::url;
-use crate::{Body, Extract, Import, Options, Request, Session, Step};
+use crate::values::Values;
+use crate::{Body, Extract, Import, Request, Session, Step};
 
 /// A request with its line, or why it is left out.
 type Found = (usize, Result<Request, String>);
 
 #[derive(Default)]
 struct State {
-    /// The variables of the file, in the order of their lines.
-    variables: Vec<(String, String)>,
+    /// The variables of the file.
+    variables: Values,
     /// The names of variables in the plan.
     names: Names,
     /// Variables that scripts have set so far, and their names in the plan.
     set: HashMap<String, String>,
     /// What requests extract from the replies to named ones: of which, as what, and where it is.
     extracts: Vec<(String, String, Extract)>,
+    /// Their names in the plan.
+    of_replies: HashSet<String>,
 }
 
-pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
+pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> {
     let mut state = State::default();
     let is_variable = |line: &&str| line.starts_with('@') && line.contains('=');
     for line in text.lines().filter(is_variable) {
         if let Some((name, value)) = line[1..].split_once('=') {
-            state.variables.push((name.trim().to_owned(), value.trim().to_owned()));
+            state.variables.set(name.trim(), value.trim());
         }
     }
     let mut import = Import::default();
     let mut session = Session::default();
-    let mut block: Vec<(usize, &str)> = Vec::new();
-    let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line));
-    for (at, line) in lines.chain([(0, "###")]) {
-        if !line.starts_with("###") {
-            block.push((at, line));
-            continue;
-        }
-        if let Some((at, found)) = state.request(&block, options, &mut import)? {
+    for (first, block) in blocks(text) {
+        let lines = block.lines().enumerate().map(|(n, line)| (first + n, line));
+        if let Some((at, found)) = state.request(lines, context, &mut import)? {
+            let wrong = |e| format!(":{at}: {e}");
+            context.check().map_err(wrong)?;
             match found {
-                Ok(request) => session.steps.push(Step::from(request)),
+                Ok(request) => {
+                    context.admit(&request).map_err(wrong)?;
+                    session.steps.push(Step::from(request));
+                }
                 Err(why) => import.notes.add(&why, &format!("line {at}")),
             }
         }
-        // The rest of the line is the name of the next request.
-        block.clear();
-        block.push((at, line));
+    }
+    let mut named: HashMap<String, &mut Request> = HashMap::new();
+    for request in session.steps.iter_mut().flat_map(|step| &mut step.requests) {
+        named.entry(request.name.clone()).or_insert(request);
     }
     for (of, name, from) in state.extracts {
-        let all = session.steps.iter_mut().flat_map(|step| &mut step.requests);
-        match all.into_iter().find(|request| request.name == of) {
-            Some(request) if !request.extract.iter().any(|(n, _)| *n == name) => {
-                request.extract.push((name, from));
-            }
-            Some(_) => {}
+        match named.get_mut(&of) {
+            Some(request) => request.extract.push((name, from)),
             None => {
                 return Err(format!(": no request has the name {of}, whose reply another needs"));
             }
@@ -68,7 +69,7 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
     }
     // Nobody needs the others, and a reply without the value would be a failure.
     let requests = session.steps.iter().flat_map(|step| &step.requests);
-    let used: Vec<String> = requests.flat_map(Request::fields).map(str::to_owned).collect();
+    let used: HashSet<String> = requests.flat_map(Request::fields).map(str::to_owned).collect();
     for request in session.steps.iter_mut().flat_map(|step| &mut step.requests) {
         request.extract.retain(|(name, _)| used.contains(name));
     }
@@ -79,14 +80,14 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
 
 impl State {
     /// The request of a block, with its line, or why it is left out.
-    fn request(
+    fn request<'b>(
         &mut self,
-        block: &[(usize, &str)],
-        options: &Options<'_>,
+        lines: impl Iterator<Item = (usize, &'b str)>,
+        context: &Context<'_>,
         import: &mut Import,
     ) -> Result<Option<Found>, String> {
         let mut name = String::new();
-        let mut lines = block.iter().copied().peekable();
+        let mut lines = lines.peekable();
         while let Some((at, line)) = lines.peek().copied() {
             let comment = line.trim_start();
             let text = comment.trim_start_matches(['#', '/']).trim();
@@ -122,19 +123,20 @@ impl State {
                 let name = name.trim();
                 let is_ours = ["host", "content-length"].contains(&&*name.to_ascii_lowercase());
                 if !name.starts_with(['#', '/']) && !is_ours {
-                    headers.push((name.to_owned(), self.text(value.trim(), import, at)));
+                    let value = self.text(value.trim(), context, import, at);
+                    headers.push((name.to_owned(), value));
                 }
             }
         }
-        let (body, script) = self.body(&mut lines, end_of_lines(&headers), options, import, at)?;
-        let address = self.at(address, options, import, at);
-        let address = self.text(&address, import, at);
-        let address = match (address.literals().starts_with('/'), options.to) {
+        let (body, script) = self.body(&mut lines, end_of_lines(&headers), context, import, at)?;
+        let address = self.at(address, context, import, at);
+        let address = self.text(&address, context, import, at);
+        let address = match (address.literals().starts_with('/'), context.options.to) {
             (true, Some(to)) => address.after(to.trim_end_matches('/')),
             _ => address,
         };
         url::add_credentials(&address.template(), &mut headers);
-        let is_path = |field: &str| self.extracts.iter().any(|(_, name, _)| name == field);
+        let is_path = |field: &str| self.of_replies.contains(field);
         let request = split(&address, is_path).map(|(origin, path)| Request {
             place: format!("line {at}"),
             origin,
@@ -155,7 +157,7 @@ impl State {
         &mut self,
         lines: &mut impl Iterator<Item = (usize, &'a str)>,
         end: &str,
-        options: &Options<'_>,
+        context: &Context<'_>,
         import: &mut Import,
         at: usize,
     ) -> Result<(Body, Script), String> {
@@ -177,7 +179,8 @@ impl State {
             } else if let Some(file) =
                 start.strip_prefix("< ").or_else(|| start.strip_prefix("<@ "))
             {
-                let content = options.read(file).map_err(|e| format!(":{line_at}: {e}"))?;
+                let content = context.read(file, &format!("line {line_at}"));
+                let content = content.map_err(|e| format!(":{line_at}: {}", String::from(e)))?;
                 match String::from_utf8(content) {
                     Ok(content) => text.push_str(&content),
                     Err(e) => {
@@ -206,7 +209,7 @@ impl State {
                 Body::Bytes(bytes)
             }
             None if text.is_empty() => Body::None,
-            None => Body::Text(self.text(text, import, at)),
+            None => Body::Text(self.text(text, context, import, at)),
         };
         Ok((body, script))
     }
@@ -222,13 +225,10 @@ impl State {
     }
 
     /// A URL at this server, if the file does not say at which.
-    fn at(&self, address: &str, options: &Options<'_>, import: &mut Import, at: usize) -> String {
-        let is_known = |name: &str| {
-            let known = self.variables.iter().rev().find(|(known, _)| known == name);
-            known.map(|(_, value)| self.resolved(value)).is_some_and(|value| !value.contains("{{"))
-                || name.contains(".response.")
-        };
-        match options.to.and_then(|to| url::at_server(address, to, is_known)) {
+    fn at(&self, address: &str, context: &Context<'_>, import: &mut Import, at: usize) -> String {
+        let is_of_reply = |name: &str| name.contains(".response.");
+        let is_known = |name: &str| self.variables.is_complete(name, &is_of_reply);
+        match context.options.to.and_then(|to| url::at_server(address, to, is_known)) {
             Some(moved) => {
                 import.notes.add(url::MOVED, &format!("line {at}"));
                 moved
@@ -238,24 +238,28 @@ impl State {
     }
 
     /// The text with the fields of editors replaced.
-    fn text(&mut self, text: &str, import: &mut Import, at: usize) -> Text {
+    fn text(&mut self, text: &str, context: &Context<'_>, import: &mut Import, at: usize) -> Text {
         let mut all = Text::default();
-        self.fill(text, &mut all, import, at, 0);
+        let mut fill = Fill { context, import, at, within: Vec::new() };
+        self.fill(text, &mut all, &mut fill);
         all
     }
 
-    fn fill(&mut self, text: &str, all: &mut Text, import: &mut Import, at: usize, depth: u32) {
+    fn fill(&mut self, text: &str, all: &mut Text, fill: &mut Fill<'_>) {
         let mut rest = text;
         while let Some((before, field)) = rest.split_once("{{") {
             let Some((field, after)) = field.split_once("}}") else { break };
             all.push(before);
-            self.field(field.trim(), all, import, at, depth);
+            if !fill.context.spend_field("") {
+                return;
+            }
+            self.field(field.trim(), all, fill);
             rest = after;
         }
         all.push(rest);
     }
 
-    fn field(&mut self, field: &str, all: &mut Text, import: &mut Import, at: usize, depth: u32) {
+    fn field(&mut self, field: &str, all: &mut Text, fill: &mut Fill<'_>) {
         let mut words = field.split_whitespace();
         let first = words.next().unwrap_or_default();
         let numbers: Vec<i64> = words.clone().filter_map(|word| word.parse().ok()).collect();
@@ -271,51 +275,74 @@ impl State {
                 all.push_field(&format!("env {}", words.next().unwrap_or_default()));
             }
             _ if first.starts_with('$') => {
-                import.notes.add(&format!("{first} has no counterpart"), &format!("line {at}"));
+                let place = format!("line {}", fill.at);
+                fill.import.notes.add(&format!("{first} has no counterpart"), &place);
                 self.blank(&first[1..], all);
             }
-            _ => match self.variable(first, all) {
-                // In it are values of replies, and variables that this file does not set.
-                Some(value) if depth < 8 => self.fill(&value, all, import, at, depth + 1),
-                Some(value) => all.push(&value),
-                None => {}
-            },
+            _ => self.variable(first, all, fill),
         }
     }
 
-    /// Adds a variable. If the file has its value, returns this instead.
-    fn variable(&mut self, name: &str, all: &mut Text) -> Option<String> {
+    /// Adds a variable, or its value.
+    fn variable(&mut self, name: &str, all: &mut Text, fill: &mut Fill<'_>) {
         if let Some((of, from)) = of_reply(name) {
             let as_name = self.names.extracted(name);
-            self.extracts.push((of.to_owned(), as_name.clone(), from));
+            if self.of_replies.insert(as_name.clone()) {
+                self.extracts.push((of.to_owned(), as_name.clone(), from));
+            }
             all.push_field(&as_name);
-            return None;
-        }
-        if let Some(name) = self.set.get(name) {
+        } else if let Some(name) = self.set.get(name) {
             all.push_field(name);
-            return None;
-        }
-        let known = self.variables.iter().rev().find(|(known, _)| known == name);
-        let value = known.map(|(_, value)| self.resolved(value));
-        if value.is_none() {
+        } else if fill.within.iter().any(|outer| outer == name) {
+            // It is in its own value, so it has none.
+            self.blank(name, all);
+        } else if let Some(value) = self.variables.get(name).map(str::to_owned) {
+            if fill.within.len() == DEPTH {
+                fill.context.fail("its variables are more than 64 deep in each other");
+            } else if fill.context.spend_field(&value) {
+                // In it are values of replies, and other variables.
+                fill.within.push(name.to_owned());
+                self.fill(&value, all, fill);
+                fill.within.pop();
+            }
+        } else {
             self.blank(name, all);
         }
-        value
     }
 
     /// A variable that the user fills in.
     fn blank(&mut self, name: &str, all: &mut Text) {
         all.push_field(&self.names.blank(name));
     }
+}
 
-    /// The value of a variable of the file, with other variables of the file in it.
-    fn resolved(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for (name, value) in self.variables.iter().rev() {
-            text = text.replace(&format!("{{{{{name}}}}}"), value);
+/// A text that is being filled in.
+struct Fill<'a> {
+    context: &'a Context<'a>,
+    import: &'a mut Import,
+    /// The line of its request.
+    at: usize,
+    /// The variables whose values it is in.
+    within: Vec<String>,
+}
+
+/// The requests, each with the number of its first line. That one begins with `###`, and the rest of
+/// it is a name.
+fn blocks(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut rest = Some((1, text));
+    std::iter::from_fn(move || {
+        let (first, text) = rest.take()?;
+        let (mut end, mut lines) = (0, 0);
+        for line in text.split_inclusive('\n') {
+            if lines > 0 && line.starts_with("###") {
+                rest = Some((first + lines, &text[end..]));
+                break;
+            }
+            end += line.len();
+            lines += 1;
         }
-        text
-    }
+        Some((first, &text[..end]))
+    })
 }
 
 /// What ends the lines of a body with these headers: CR LF between the parts of a form.

@@ -7,10 +7,12 @@
 pub mod archive;
 mod blanks;
 mod conceal;
+mod context;
 mod correlate;
 mod curl;
 mod har;
 mod http_file;
+mod json;
 mod list;
 mod multipart;
 mod notes;
@@ -20,16 +22,18 @@ mod scripts;
 mod secrets;
 mod shell_words;
 mod text;
+mod unique;
 mod url;
+mod values;
 mod vegeta;
 mod write;
 mod wsesslog;
 mod yaml;
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use context::Context;
 use correlate::Reply;
 use notes::Notes;
 use prony_core::plain;
@@ -61,6 +65,9 @@ pub enum Format {
     Wsesslog,
 }
 
+/// How many variables to fill in are named.
+const NAMED: usize = 50;
+
 /// How to import.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
@@ -70,8 +77,12 @@ pub struct Options<'a> {
     pub with_secrets: bool,
     /// Make requests use the values of earlier replies, where the file has the replies.
     pub correlate: bool,
-    /// The folder of the files that the input names.
+    /// The folder of the files that the input names; others are not read.
     pub folder: &'a Path,
+    /// Keep requests of an archive to other sites than that of its first page.
+    pub all_sites: bool,
+    /// Other folders whose files the input may name.
+    pub files_from: &'a [PathBuf],
     /// Draws the values of descriptions; without it they are the least ones.
     pub seed: Option<u64>,
     /// Tags of operations, and how often these are made; others have the weight 1.
@@ -94,6 +105,8 @@ impl Default for Options<'_> {
             with_secrets: false,
             correlate: true,
             folder: Path::new(""),
+            all_sites: false,
+            files_from: &[],
             seed: None,
             weights: &[],
         }
@@ -108,12 +121,6 @@ impl Options<'_> {
             (true, None) => Err("this is a path; name its server with --to URL".into()),
             (false, _) => Ok(address.to_owned()),
         }
-    }
-
-    /// A file that the input names.
-    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, String> {
-        let path = self.folder.join(name.trim());
-        fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))
     }
 }
 
@@ -222,9 +229,10 @@ pub fn import(
     bytes: &[u8],
     options: &Options<'_>,
 ) -> Result<Import, String> {
+    let context = &Context::new(options);
     if format == Format::Wsesslog {
         // Bodies in it may be any bytes.
-        let import = wsesslog::read(bytes, options).map_err(|e| format!("{name}{e}"))?;
+        let import = wsesslog::read(bytes, context).map_err(|e| format!("{name}{e}"))?;
         return finished(import, name, options);
     }
     let text = str::from_utf8(bytes).map_err(|e| {
@@ -233,16 +241,18 @@ pub fn import(
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let read = match format {
-        Format::Har => har::read(text),
-        Format::Curl => curl::read(text, options),
-        Format::OpenApi => openapi::read(text, options),
-        Format::Postman => postman::read(text, options),
-        Format::Vegeta => vegeta::read(text, options),
-        Format::Http => http_file::read(text, options),
-        Format::Urls => list::read(text, options),
+        Format::Har => har::read(text, options.all_sites),
+        Format::Curl => curl::read(text, context),
+        Format::OpenApi => openapi::read(text, context),
+        Format::Postman => postman::read(text, context),
+        Format::Vegeta => vegeta::read(text, context),
+        Format::Http => http_file::read(text, context),
+        Format::Urls => list::read(text, context),
         Format::Wsesslog => unreachable!("it was read above"),
     };
-    let import = read.map_err(|e| format!("{name}{e}"))?;
+    let mut import = read.map_err(|e| format!("{name}{e}"))?;
+    context.check().map_err(|e| format!("{name}: {e}"))?;
+    context.note_files(&mut import);
     // A description has no secrets: its credentials are variables from the start.
     let with_secrets = options.with_secrets || format == Format::OpenApi;
     finished(import, name, &Options { with_secrets, ..*options })
@@ -257,7 +267,7 @@ pub fn import_archive(
     archive: archive::Archive,
     options: &Options<'_>,
 ) -> Result<Import, String> {
-    let import = har::of(archive).map_err(|e| format!("{name}{e}"))?;
+    let import = har::of(archive, options.all_sites).map_err(|e| format!("{name}{e}"))?;
     finished(import, name, options)
 }
 
@@ -314,13 +324,17 @@ impl Import {
             n => format!("; {n} values of replies for later requests"),
         };
         for note in self.notes() {
-            let (count, places) = (note.places.len(), note.shown_places());
+            let (count, places) = (note.count, note.shown_places());
             let line = format!("{count} x {}: {places}", note.what);
             let _ = write!(text, "\n  {}", plain::line(&line));
         }
         let variables: Vec<&str> = self.variables().collect();
         if !variables.is_empty() {
-            let names = variables.join(", ");
+            let (shown, rest) = variables.split_at(variables.len().min(NAMED));
+            let mut names = shown.join(", ");
+            if !rest.is_empty() {
+                let _ = write!(names, ", and {} more", rest.len());
+            }
             let _ = write!(text, "\n  fill in under [variables]: {}", plain::line(&names));
         }
         text

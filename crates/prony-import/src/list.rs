@@ -1,25 +1,40 @@
 //! A URL per line, as siege and similar tools read them: `URL`, or `URL POST DATA`. `NAME = value`
 //! sets a variable for `$NAME` and `$(NAME)`.
 
+use std::collections::{BTreeSet, HashMap};
+
+use crate::context::{Context, DEPTH};
 use crate::url;
 use crate::vegeta::alone;
-use crate::{Body, Import, Options, Request};
+use crate::{Body, Import, Request};
 
-pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
+/// The most bytes of a variable's name.
+const NAME: usize = 256;
+
+pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> {
     let mut import = Import { is_list: true, ..Import::default() };
-    let mut variables: Vec<(String, String)> = Vec::new();
+    let mut variables = Variables::default();
     for (line, text) in text.lines().map(str::trim).enumerate() {
         let at = line + 1;
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
         if let Some((name, value)) = variable(text) {
-            variables.push((name.to_owned(), value.to_owned()));
+            if name.len() > NAME {
+                return Err(format!(":{at}: the name of a variable has more than {NAME} bytes"));
+            }
+            variables.lengths.insert(name.len());
+            variables.by_name.insert(name, value);
             continue;
         }
-        let text = filled(text, &variables);
-        match request(&text, at, options) {
-            Ok(Ok(request)) => import.sessions.push(alone(request)),
+        let mut filled = String::new();
+        variables.fill(text, &mut filled, context, &mut Vec::new());
+        context.check().map_err(|e| format!(":{at}: {e}"))?;
+        match request(&filled, at, context) {
+            Ok(Ok(request)) => {
+                context.admit(&request).map_err(|e| format!(":{at}: {e}"))?;
+                import.sessions.push(alone(request));
+            }
             Ok(Err(why)) => import.notes.add(&why, &format!("line {at}")),
             Err(e) => return Err(format!(":{at}: {e}")),
         }
@@ -30,29 +45,74 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
 fn variable(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
     let name = name.trim();
-    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-    (starts && name.bytes().all(is_name)).then(|| (name, value.trim()))
+    (starts && name.bytes().all(|b| is_letter(&b))).then(|| (name, value.trim()))
 }
 
-fn filled(text: &str, variables: &[(String, String)]) -> String {
-    let mut out = text.to_owned();
-    // Longer names first, as one name may start with another.
-    let mut order: Vec<&(String, String)> = variables.iter().rev().collect();
-    order.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-    for (name, value) in order {
-        for form in [format!("$({name})"), format!("${{{name}}}"), format!("${name}")] {
-            out = out.replace(&form, value);
+/// The variables so far.
+#[derive(Default)]
+struct Variables<'a> {
+    by_name: HashMap<&'a str, &'a str>,
+    /// The lengths of their names.
+    lengths: BTreeSet<usize>,
+}
+
+impl<'a> Variables<'a> {
+    /// Adds the text with the values of variables, which may have others. `within` are those whose
+    /// value it is; in it, they stand for themselves.
+    fn fill(&self, text: &str, out: &mut String, context: &Context<'_>, within: &mut Vec<&'a str>) {
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            out.push_str(before);
+            let Some((name, value, length)) = self.named(after) else {
+                out.push('$');
+                rest = after;
+                continue;
+            };
+            rest = &after[length..];
+            if within.contains(&name) {
+                out.push('$');
+                out.push_str(&after[..length]);
+            } else if within.len() == DEPTH {
+                context.fail("its variables are more than 64 deep in each other");
+            } else if context.spend_field(value) {
+                within.push(name);
+                self.fill(value, out, context, within);
+                within.pop();
+            }
         }
+        out.push_str(rest);
     }
-    out
+
+    /// The variable at the start of a text after `$`: its name, its value, and how many bytes name
+    /// it. One name may start with another: the longest one is meant.
+    fn named(&self, text: &str) -> Option<(&'a str, &'a str, usize)> {
+        let found = |name: &str| self.by_name.get_key_value(name);
+        for (open, close) in [('(', ')'), ('{', '}')] {
+            if let Some(inner) = text.strip_prefix(open) {
+                let name = inner.bytes().take(NAME).take_while(is_letter).count();
+                let (name, after) = inner.split_at(name);
+                let (name, value) = found(name).filter(|_| after.starts_with(close))?;
+                return Some((name, value, name.len() + 2));
+            }
+        }
+        let letters = text.bytes().take(NAME).take_while(is_letter).count();
+        self.lengths.range(..=letters).rev().find_map(|&length| {
+            let (name, value) = found(&text[..length])?;
+            Some((*name, *value, length))
+        })
+    }
+}
+
+fn is_letter(b: &u8) -> bool {
+    b.is_ascii_alphanumeric() || *b == b'_'
 }
 
 /// The request of a line, or why it is left out.
 fn request(
     text: &str,
     at: usize,
-    options: &Options<'_>,
+    context: &Context<'_>,
 ) -> Result<Result<Request, String>, String> {
     let mut words = text.splitn(3, char::is_whitespace);
     let address = words.next().unwrap_or_default();
@@ -60,11 +120,11 @@ fn request(
     let data = words.next().unwrap_or_default().trim();
     let address = match address.starts_with('/') {
         false if !address.contains("://") => format!("http://{address}"),
-        _ => options.at(address)?,
+        _ => context.options.at(address)?,
     };
     let body = match data.strip_prefix('<') {
         _ if data.is_empty() => Body::None,
-        Some(file) => options.read(file)?.into(),
+        Some(file) => context.read(file, &format!("line {at}"))?.into(),
         None => Body::Text(data.into()),
     };
     let kind = ("Content-Type".to_owned(), "application/x-www-form-urlencoded".into());

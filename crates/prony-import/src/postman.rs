@@ -1,6 +1,7 @@
 //! Collections of Postman (2.0 and 2.1): a session of each folder at the top, in order.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,12 +9,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::blanks::Names;
+use crate::context::{Context, DEPTH};
 use crate::http_file::split;
+use crate::json;
 use crate::multipart::{self, Content, Part};
 use crate::scripts::{self, Script};
 use crate::text::Text;
 use crate::url::{self, escaped};
-use crate::{Body, Import, Options, Request, Session, Step};
+use crate::values::Values;
+use crate::{Body, Import, Request, Session, Step};
 
 #[derive(Deserialize)]
 struct Collection {
@@ -74,47 +78,58 @@ struct Pair {
 }
 
 struct Reader<'a> {
-    variables: Vec<Pair>,
+    variables: Values,
     import: Import,
-    options: &'a Options<'a>,
+    context: &'a Context<'a>,
     /// The names of variables in the plan.
     names: Names,
     /// Variables that scripts of this session have set so far, and their names in the plan.
     set: HashMap<String, String>,
+    /// These names.
+    set_names: HashSet<String>,
     /// Those of them that later requests use.
     used: HashSet<String>,
     /// The requests whose scripts set a variable, in all sessions.
-    givers: HashMap<String, Request>,
+    givers: HashMap<String, Rc<Request>>,
     /// Those that this session must make first.
-    firsts: Vec<Request>,
+    firsts: Vec<Rc<Request>>,
+    /// Their places.
+    first_places: HashSet<String>,
 }
 
-pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
+pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> {
+    json::check(text)?;
     let collection: Collection = serde_json::from_str(text).map_err(|e| {
         format!(":{}:{}: this is not a collection of Postman: {e}", e.line(), e.column())
     })?;
     let Collection { info, item, variable, auth } = collection;
+    let mut variables = Values::default();
+    for pair in &variable {
+        variables.set_first(&pair.key, pair.value.as_str().unwrap_or_default());
+    }
     let mut reader = Reader {
-        variables: variable,
+        variables,
         import: Import::default(),
-        options,
+        context,
         names: Names::default(),
         set: HashMap::new(),
+        set_names: HashSet::new(),
         used: HashSet::new(),
         givers: HashMap::new(),
         firsts: Vec::new(),
+        first_places: HashSet::new(),
     };
     let mut own = Session { name: info.name, ..Session::default() };
     let (folders, single): (Vec<Item>, Vec<Item>) =
         item.into_iter().partition(|item| item.item.is_some());
     for item in single {
-        reader.item(item, "", auth.as_ref(), &mut own.steps);
+        reader.item(item, "", auth.as_ref(), &mut own.steps)?;
     }
-    reader.end(own);
+    reader.end(own)?;
     for item in folders {
         let mut session = Session { name: item.name.clone(), ..Session::default() };
-        reader.item(item, "", auth.as_ref(), &mut session.steps);
-        reader.end(session);
+        reader.item(item, "", auth.as_ref(), &mut session.steps)?;
+        reader.end(session)?;
     }
     reader.import.variables.extend(reader.names.into_blanks());
     Ok(reader.import)
@@ -122,31 +137,42 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
 
 impl Reader<'_> {
     /// A session is complete. Its values of replies are for its own requests.
-    fn end(&mut self, mut session: Session) {
+    fn end(&mut self, mut session: Session) -> Result<(), String> {
+        self.first_places.clear();
         for giver in &self.firsts {
             let what = "made first in another session, too, for a value of its reply";
             self.import.notes.add(what, &giver.place);
+            self.context.admit(giver).map_err(wrong)?;
         }
-        drop(session.steps.splice(0..0, self.firsts.drain(..).map(Step::from)));
+        let firsts = self.firsts.drain(..).map(|giver| Step::from(Request::clone(&giver)));
+        drop(session.steps.splice(0..0, firsts));
         for request in session.steps.iter_mut().flat_map(|step| &mut step.requests) {
             request.extract.retain(|(name, _)| self.used.contains(name));
         }
         self.set.clear();
+        self.set_names.clear();
         self.used.clear();
         self.import.sessions.push(session);
+        Ok(())
     }
 
-    fn item(&mut self, item: Item, path: &str, auth: Option<&Value>, steps: &mut Vec<Step>) {
+    fn item(
+        &mut self,
+        item: Item,
+        path: &str,
+        auth: Option<&Value>,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), String> {
         let place = format!("{path}/{}", item.name);
         let auth = item.auth.as_ref().or(auth);
         for inner in item.item.into_iter().flatten() {
-            self.item(inner, &place, auth, steps);
+            self.item(inner, &place, auth, steps)?;
         }
         let Some(request) = item.request else {
             for event in item.event.iter().filter(|event| !script(&event.script).is_empty()) {
                 self.import.notes.add(&format!("a script of a folder ({})", event.listen), &place);
             }
-            return;
+            return Ok(());
         };
         match self.request(&request, &place, auth) {
             Ok(mut request) => {
@@ -154,10 +180,12 @@ impl Reader<'_> {
                 for event in item.event {
                     self.event(&event, &mut request, &place);
                 }
+                self.context.admit(&request).map_err(wrong)?;
                 steps.push(Step::from(request));
             }
             Err(why) => self.import.notes.add(&why, &place),
         }
+        self.context.check().map_err(wrong)
     }
 
     /// What the plan has of a script.
@@ -179,15 +207,19 @@ impl Reader<'_> {
         self.import.notes.add(&what, place);
         request.expect = found.status.unwrap_or(request.expect);
         // Other sessions can make it first if it needs nothing of this one.
-        let is_alone = !request.fields().any(|field| self.set.values().any(|name| name == field));
+        let is_alone = !request.fields().any(|field| self.set_names.contains(field));
         let names: Vec<String> = found.sets.iter().map(|(field, _)| field.clone()).collect();
         for (field, from) in found.sets {
             let name = self.names.extracted(&field);
             request.extract.push((name.clone(), from));
-            self.set.insert(field, name);
+            self.set_name(&field, name);
         }
-        for field in names.into_iter().filter(|_| is_alone) {
-            self.givers.entry(field).or_insert_with(|| request.clone());
+        if !is_alone || names.is_empty() {
+            return;
+        }
+        let giver = Rc::new(request.clone());
+        for field in names {
+            self.givers.entry(field).or_insert_with(|| Rc::clone(&giver));
         }
     }
 
@@ -199,8 +231,11 @@ impl Reader<'_> {
     ) -> Result<Request, String> {
         let address = request.as_str().map(str::to_owned).or_else(|| address_of(&request["url"]));
         let address = address.ok_or("a request without a URL")?;
-        let moved = self.options.to.and_then(|to| {
-            let is_known = |name: &str| self.set.contains_key(name) || self.is_known(name, 0);
+        let to = self.context.options.to;
+        let moved = to.and_then(|to| {
+            let is_set = |name: &str| self.set.contains_key(name);
+            let is_known =
+                |name: &str| is_set(name) || self.variables.is_complete(name, &|_| false);
             url::at_server(&address, to, is_known)
         });
         if moved.is_some() {
@@ -209,7 +244,7 @@ impl Reader<'_> {
         let mut address = self.text(&moved.unwrap_or(address));
         if !address.template().contains("://") {
             let is_path = address.literals().starts_with('/') && !address.starts_with_field();
-            address = match (is_path, self.options.to) {
+            address = match (is_path, to) {
                 (true, Some(to)) => address.after(to.trim_end_matches('/')),
                 _ if address.starts_with_field() => address,
                 _ => address.after("http://"),
@@ -357,10 +392,15 @@ impl Reader<'_> {
     /// The name of a file without its folders, and its content; none with a note if it is not here.
     fn file(&mut self, name: &Value, place: &str) -> Option<(String, Vec<u8>)> {
         let path = name.as_str().unwrap_or_default();
-        match self.options.read(path) {
+        match self.context.read(path, place) {
             Ok(bytes) if !path.is_empty() => {
                 let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
                 Some((name.to_owned(), bytes))
+            }
+            Err(refused) if !path.is_empty() && !refused.is_missing => {
+                let what = format!("sent without a file: {}", refused.why);
+                self.import.notes.add(&what, place);
+                None
             }
             _ => {
                 self.import.notes.add("sent without a file, which is not here", place);
@@ -383,59 +423,73 @@ impl Reader<'_> {
             return;
         }
         let Some(giver) = self.givers.get(field) else { return };
-        if !self.firsts.iter().any(|first| first.place == giver.place) {
-            self.firsts.push(giver.clone());
+        if self.first_places.insert(giver.place.clone()) {
+            self.firsts.push(Rc::clone(giver));
         }
         let name = self.names.extracted(field);
-        self.set.insert(field.to_owned(), name);
+        self.set_name(field, name);
     }
 
-    /// Whether a variable has a value in the collection, without others that have none.
-    fn is_known(&self, name: &str, depth: u32) -> bool {
-        let known = self.variables.iter().find(|pair| pair.key == name);
-        let Some(value) = known.and_then(|pair| pair.value.as_str()) else { return false };
-        let mut fields = value.split("{{").skip(1).filter_map(|rest| rest.split_once("}}"));
-        !value.is_empty()
-            && depth < 8
-            && fields.all(|(field, _)| self.is_known(field.trim(), depth + 1))
+    fn set_name(&mut self, field: &str, name: String) {
+        self.set_names.insert(name.clone());
+        self.set.insert(field.to_owned(), name);
     }
 
     /// The text with the collection's variables replaced.
     fn text(&mut self, text: &str) -> Text {
-        self.filled(text, 0)
+        let mut all = Text::default();
+        self.fill(text, &mut all, &mut Vec::new());
+        all
     }
 
-    fn filled(&mut self, text: &str, depth: u32) -> Text {
-        let mut all = Text::default();
+    /// Adds the text. `within` are the variables whose values it is in.
+    fn fill(&mut self, text: &str, all: &mut Text, within: &mut Vec<String>) {
         let mut rest = text;
         while let Some((before, field)) = rest.split_once("{{") {
             let Some((field, after)) = field.split_once("}}") else { break };
             all.push(before);
-            let field = field.trim();
-            let known = self.variables.iter().find(|pair| pair.key == field);
-            let known = known.and_then(|pair| pair.value.as_str().map(str::to_owned));
-            // Scripts set what has no value.
-            let known = known.filter(|value| !value.is_empty());
-            self.give(field);
-            let set = self.set.get(field);
-            match (field, known) {
-                _ if set.is_some() => {
-                    let name = set.cloned().unwrap_or_default();
-                    all.push_field(&name);
-                    self.used.insert(name);
-                }
-                (_, Some(value)) if depth < 8 => all.append(self.filled(&value, depth + 1)),
-                ("$guid" | "$randomUUID", _) => all.push_field("random.uuid"),
-                ("$randomInt", _) => all.push_field("random.int 0 1000"),
-                ("$timestamp", _) => all.push_field("now unix"),
-                ("$isoTimestamp", _) => all.push_field("now"),
-                _ => all.push_field(&self.names.blank(field)),
+            if !self.context.spend_field("") {
+                return;
             }
+            self.field(field.trim(), all, within);
             rest = after;
         }
         all.push(rest);
-        all
     }
+
+    fn field(&mut self, field: &str, all: &mut Text, within: &mut Vec<String>) {
+        self.give(field);
+        if let Some(name) = self.set.get(field) {
+            all.push_field(name);
+            self.used.insert(name.clone());
+            return;
+        }
+        // Scripts set what has no value. What is in its own value has none, either.
+        let known = self.variables.get(field).filter(|value| !value.is_empty());
+        let known = known.filter(|_| !within.iter().any(|outer| outer == field));
+        match (field, known.map(str::to_owned)) {
+            (_, Some(_)) if within.len() == DEPTH => {
+                self.context.fail("its variables are more than 64 deep in each other");
+            }
+            (_, Some(value)) => {
+                if self.context.spend_field(&value) {
+                    within.push(field.to_owned());
+                    self.fill(&value, all, within);
+                    within.pop();
+                }
+            }
+            ("$guid" | "$randomUUID", _) => all.push_field("random.uuid"),
+            ("$randomInt", _) => all.push_field("random.int 0 1000"),
+            ("$timestamp", _) => all.push_field("now unix"),
+            ("$isoTimestamp", _) => all.push_field("now"),
+            _ => all.push_field(&self.names.blank(field)),
+        }
+    }
+}
+
+/// A bound that does not hold, after the name of the file.
+fn wrong(why: String) -> String {
+    format!(": {why}")
 }
 
 /// The pairs of a list that are not switched off.

@@ -8,32 +8,39 @@ pub(crate) struct Line {
     pub(crate) words: Vec<String>,
 }
 
-/// All command lines of a script. A pipe, `;`, `&` or a line break ends one.
-///
-/// # Errors
-/// `:LINE: why`.
-pub(crate) fn lines(text: &str) -> Result<Vec<Line>, String> {
+/// The most words of a command line.
+const WORDS: usize = 10_000;
+
+/// All command lines of a script, one after the other. A pipe, `;`, `&` or a line break ends one.
+/// An error is `:LINE: why`; nothing follows it.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = Result<Line, String>> {
     let mut reader = Reader { rest: text, line: 1 };
-    let mut all = Vec::new();
+    std::iter::from_fn(move || {
+        let line = next_line(&mut reader);
+        if line.is_err() {
+            reader.rest = "";
+        }
+        line.transpose()
+    })
+}
+
+/// The next line that has words.
+fn next_line(reader: &mut Reader<'_>) -> Result<Option<Line>, String> {
     let mut line = Line { at: 1, words: Vec::new() };
     loop {
-        let found = reader.next()?;
-        match found {
+        match reader.next()? {
             Found::Word(word) => {
                 if line.words.is_empty() {
                     line.at = reader.line - word.matches('\n').count();
                 }
                 line.words.push(word);
-            }
-            Found::Break | Found::End => {
-                let words = std::mem::take(&mut line.words);
-                if !words.is_empty() {
-                    all.push(Line { at: line.at, words });
-                }
-                if found == Found::End {
-                    return Ok(all);
+                if line.words.len() > WORDS {
+                    return Err(format!(":{}: this command line has over 10,000 words", line.at));
                 }
             }
+            Found::Break if line.words.is_empty() => {}
+            Found::End if line.words.is_empty() => return Ok(None),
+            Found::Break | Found::End => return Ok(Some(line)),
         }
     }
 }
@@ -186,7 +193,7 @@ mod tests {
         let script = "# a comment\ncurl 'a b' \"c\\\"$d\\x\" \\\n \
                       -H $'x\\u0021\\n\\x41' e\\ f # end\n\
                       \ncurl ''| jq . ; echo a&&b";
-        let lines = lines(script).unwrap();
+        let lines: Vec<Line> = lines(script).map(Result::unwrap).collect();
         let words: Vec<(usize, Vec<&str>)> =
             lines.iter().map(|l| (l.at, l.words.iter().map(String::as_str).collect())).collect();
         let wanted: Vec<(usize, Vec<&str>)> = vec![
@@ -197,7 +204,11 @@ mod tests {
             (5, vec!["b"]),
         ];
         assert_eq!(words, wanted);
-        assert!(super::lines("a\n'b").unwrap_err().starts_with(":2: a word starts with '"));
-        assert!(super::lines("\"b").unwrap_err().starts_with(":1: "));
+        let error = |text| super::lines(text).find_map(Result::err).unwrap();
+        assert!(error("a\n'b").starts_with(":2: a word starts with '"));
+        assert!(error("\"b").starts_with(":1: "));
+        let long = format!("a\ncurl{}", " b".repeat(WORDS));
+        assert_eq!(error(&long), ":2: this command line has over 10,000 words");
+        assert_eq!(super::lines(&long).count(), 2);
     }
 }

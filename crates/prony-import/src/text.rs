@@ -85,6 +85,15 @@ impl Text {
         self.0.is_empty()
     }
 
+    /// Its bytes, with what stands between the braces.
+    pub(crate) fn len(&self) -> usize {
+        let length = |part: &Part| match part {
+            Part::Literal(text) => text.len(),
+            Part::Field(expression) => expression.len() + "{{}}".len(),
+        };
+        self.0.iter().map(length).sum()
+    }
+
     /// The text, if it has no fields.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self.0.as_slice() {
@@ -171,6 +180,9 @@ fn with_fields(text: &str, fields: &[String]) -> Text {
     all
 }
 
+/// The most bytes of a name.
+const NAME: usize = 100;
+
 /// A name of a variable, like this one.
 pub(crate) fn variable_name(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
@@ -180,7 +192,8 @@ pub(crate) fn variable_name(name: &str) -> String {
             out.push(c);
         }
     }
-    let out = out.trim_end_matches('_');
+    // What others call so may have any length.
+    let out = out[..out.len().min(NAME)].trim_end_matches('_');
     let is_free = !prony_core::script::BUILT_IN.contains(&out);
     if is_free && out.starts_with(|c: char| c.is_ascii_alphabetic()) {
         out.into()

@@ -37,6 +37,31 @@ pub(crate) fn split(url: &str) -> Result<(String, String), String> {
     Ok((format!("{scheme}://{host}"), encoded(&format!("{slash}{path}"))))
 }
 
+/// The host of the server's part of a URL, without its port.
+pub(crate) fn host(origin: &str) -> &str {
+    let host = origin.split_once("://").map_or(origin, |(_, host)| host);
+    let end = host.rfind(']').unwrap_or(0);
+    host[end..].find(':').map_or(host, |port| &host[..end + port])
+}
+
+/// What servers of one owner have in common: the end of their names that somebody has registered, or
+/// else the whole host.
+pub(crate) fn site(origin: &str) -> &str {
+    const SHARED: [&str; 10] = ["co", "com", "org", "net", "gov", "edu", "ac", "or", "ne", "go"];
+    let host = host(origin);
+    let labels: Vec<&str> = host.split('.').collect();
+    let is_address = |label: &&str| label.bytes().all(|b| b.is_ascii_digit());
+    let count = match labels.as_slice() {
+        _ if host.starts_with('[') || labels.last().is_some_and(is_address) => return host,
+        // As in `example.co.uk`.
+        [.., _, shared, country] if country.len() == 2 && SHARED.contains(shared) => 3,
+        [.., _, _] => 2,
+        _ => return host,
+    };
+    let length = labels[labels.len() - count..].iter().map(|label| label.len() + 1).sum::<usize>();
+    &host[host.len() + 1 - length..]
+}
+
 /// The note on a request that goes to the server of `--to`.
 pub(crate) const MOVED: &str = "its host is a variable without a value: sent to that of --to";
 
@@ -147,6 +172,18 @@ mod tests {
             ("http://h/{{a}}://b", None),
         ] {
             assert_eq!(moved(url).as_deref(), wanted, "{url}");
+        }
+        for (origin, wanted) in [
+            ("http://h", "h"),
+            ("https://www.shop.example:8443", "shop.example"),
+            ("https://shop.example", "shop.example"),
+            ("http://a.b.example.co.uk", "example.co.uk"),
+            ("http://example.co.uk", "example.co.uk"),
+            ("http://co.uk", "co.uk"),
+            ("http://127.0.0.1:80", "127.0.0.1"),
+            ("http://[::1]:80", "[::1]"),
+        ] {
+            assert_eq!(site(origin), wanted, "{origin}");
         }
         assert_eq!(user("http://u:p@h/x@y"), Some("u:p"));
         assert_eq!(user("http://h/x@y"), None);

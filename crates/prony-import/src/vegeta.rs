@@ -6,9 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::context::Context;
 use crate::text::Text;
 use crate::url;
-use crate::{Import, Options, Request, Session, Step};
+use crate::{Import, Request, Session, Step};
 
 #[derive(Deserialize)]
 struct Target {
@@ -21,15 +22,18 @@ struct Target {
 }
 
 /// The targets in turn.
-pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
+pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> {
     let mut import = Import { is_list: true, ..Import::default() };
     let requests = match text.trim_start().starts_with('{') {
-        true => json(text)?,
-        false => http(text, options)?,
+        true => json(text, context)?,
+        false => http(text, context)?,
     };
     for (at, request) in requests {
         match request {
-            Ok(request) => import.sessions.push(alone(request)),
+            Ok(request) => {
+                context.weigh(&request).map_err(|e| format!(":{at}: {e}"))?;
+                import.sessions.push(alone(request));
+            }
             Err(why) => import.notes.add(&why, &format!("line {at}")),
         }
     }
@@ -43,10 +47,11 @@ pub(crate) fn alone(request: Request) -> Session {
 
 type Found = Vec<(usize, Result<Request, String>)>;
 
-fn json(text: &str) -> Result<Found, String> {
+fn json(text: &str, context: &Context<'_>) -> Result<Found, String> {
     let mut all = Vec::new();
     for (line, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
         let at = line + 1;
+        context.count().map_err(|e| format!(":{at}: {e}"))?;
         let target: Target = serde_json::from_str(text)
             .map_err(|e| format!(":{at}:{}: this is not a target: {e}", e.column()))?;
         let request = url::split(&target.url).and_then(|(origin, path)| {
@@ -78,7 +83,7 @@ fn values((name, value): (&String, &Value)) -> Vec<(String, Text)> {
     value.as_array().map_or_else(|| vec![one(value)], |all| all.iter().map(one).collect())
 }
 
-fn http(text: &str, options: &Options<'_>) -> Result<Found, String> {
+fn http(text: &str, context: &Context<'_>) -> Result<Found, String> {
     let mut all: Found = Vec::new();
     // A target has headers until an empty line or the next target.
     let mut open = false;
@@ -94,13 +99,16 @@ fn http(text: &str, options: &Options<'_>) -> Result<Found, String> {
         if let (true, Some(file), Some((_, Ok(request)))) =
             (open, text.strip_prefix('@'), all.last_mut())
         {
-            request.body = options.read(file).map_err(|e| format!(":{at}: {e}"))?.into();
+            let content = context.read(file, &format!("line {at}"));
+            let content = content.map_err(|e| format!(":{at}: {}", String::from(e)))?;
+            request.body = content.into();
             continue;
         }
         let first = text.split_whitespace().next().unwrap_or_default();
         let is_target = first.bytes().all(|b| b.is_ascii_uppercase()) && first.len() < text.len();
         match (is_target, open, text.split_once(':')) {
             (true, ..) => {
+                context.count().map_err(|e| format!(":{at}: {e}"))?;
                 open = true;
                 let address = text[first.len()..].trim();
                 let mut headers = Vec::new();

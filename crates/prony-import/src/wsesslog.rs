@@ -2,14 +2,20 @@
 
 use prony_core::plan::{Dialect, LoggedBurst, LoggedRequest, Think, parse_session_log};
 
+use crate::context::{Context, REQUESTS};
 use crate::url;
-use crate::{Body, Import, Options, Request, Session, Step};
+use crate::{Body, Import, Request, Session, Step};
 
 /// The sessions of the file.
 ///
 /// # Errors
 /// The first error in it, with its line and column.
-pub(crate) fn read(bytes: &[u8], options: &Options<'_>) -> Result<Import, String> {
+pub(crate) fn read(bytes: &[u8], context: &Context<'_>) -> Result<Import, String> {
+    let lines = bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
+    // Before they take memory: a request can have several lines.
+    if lines.filter(|line| !line.is_empty() && line[0] != b'#').count() > 4 * REQUESTS {
+        return Err(": more than 400,000 lines, and so more than 100,000 requests".into());
+    }
     let mut import = Import { is_of_httperf: true, ..Import::default() };
     let sessions = parse_session_log(bytes, Dialect::Prony).map_err(|errors| {
         let first = errors.first().expect("there is one");
@@ -17,7 +23,7 @@ pub(crate) fn read(bytes: &[u8], options: &Options<'_>) -> Result<Import, String
     })?;
     for session in sessions {
         let steps: Result<Vec<Step>, String> =
-            session.into_iter().map(|burst| step(burst, &mut import, options)).collect();
+            session.into_iter().map(|burst| step(burst, &mut import, context)).collect();
         import.sessions.push(Session { steps: steps?, ..Session::default() });
     }
     Ok(import)
@@ -26,15 +32,19 @@ pub(crate) fn read(bytes: &[u8], options: &Options<'_>) -> Result<Import, String
 fn step(
     burst: LoggedBurst<'_>,
     import: &mut Import,
-    options: &Options<'_>,
+    context: &Context<'_>,
 ) -> Result<Step, String> {
     let mut requests = Vec::new();
     for logged in burst.requests {
         let place = format!("line {}", logged.line);
-        let at = |why| format!(":{}:{}: {why}", logged.line, logged.column);
-        let address = options.at(logged.uri).map_err(at)?;
+        let (line, column) = (logged.line, logged.column);
+        let at = |why| format!(":{line}:{column}: {why}");
+        let address = context.options.at(logged.uri).map_err(at)?;
         match request(logged, &address, &place) {
-            Ok(request) => requests.push(request),
+            Ok(request) => {
+                context.admit(&request).map_err(at)?;
+                requests.push(request);
+            }
             Err(why) => import.notes.add(&why, &place),
         }
     }

@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use serde_json::{Map, Number, Value};
 
+use crate::context::VALUES;
+
 /// How deep values may be in each other.
 const DEPTH: u32 = 128;
-/// The most values of a document, with those of its aliases: a few lines could have any number.
-const VALUES: u64 = 4_000_000;
+/// As many bytes of text count as a value.
+const TEXT: usize = 64;
 
 /// The first document of a text.
 ///
@@ -28,10 +30,14 @@ pub(crate) fn parse(text: &str) -> Result<Value, String> {
     }
 }
 
+/// Why a document is refused.
+const MANY: &str = "the document has too many values";
+
 struct Reader<'a> {
     events: Parser<'a, saphyr_parser::StrInput<'a>>,
     /// Values with an anchor, and how many values are in each.
     anchors: HashMap<usize, (Value, u64)>,
+    /// How many values there are so far, with copies of aliases and anchors.
     values: u64,
 }
 
@@ -62,10 +68,16 @@ impl<'a> Reader<'a> {
                 let Some((value, count)) = self.anchors.get(&anchor) else {
                     return error("an alias refers to a value that has not ended");
                 };
+                // Before they take memory: a few lines could have any number.
+                self.values += count;
+                if self.values > VALUES {
+                    return error(MANY);
+                }
                 (0, value.clone(), *count)
             }
             Event::Scalar(text, style, anchor, tag) => {
-                (anchor, scalar(text, style, tag.as_deref()), 0)
+                let count = (text.len() / TEXT) as u64;
+                (anchor, scalar(text, style, tag.as_deref()), count)
             }
             Event::SequenceStart(anchor, _) => {
                 let (mut all, mut count) = (Vec::new(), 0);
@@ -89,8 +101,11 @@ impl<'a> Reader<'a> {
         };
         count += 1;
         self.values += 1;
-        if count > VALUES || self.values > VALUES {
-            return error("the document has too many values");
+        if anchor > 0 {
+            self.values += count;
+        }
+        if self.values > VALUES {
+            return error(MANY);
         }
         if anchor > 0 {
             self.anchors.insert(anchor, (value.clone(), count));

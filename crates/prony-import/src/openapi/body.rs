@@ -32,10 +32,10 @@ impl<'a> Reader<'a> {
         let example = media["examples"].as_object().and_then(|all| all.values().next());
         let schema = &media["schema"];
         let value = match (&media["example"], example) {
-            (Value::Null, Some(example)) => self.resolved(example)["value"].clone(),
+            (Value::Null, Some(example)) => self.example(&self.resolved(example)["value"]),
             (Value::Null, None) if schema.is_null() && !is_json(kind) => return Ok(None),
             (Value::Null, None) => self.value(schema, 0),
-            (example, _) => example.clone(),
+            (example, _) => self.example(example),
         };
         // Any type of JSON may be described, but only JSON can be sent.
         let kind = if kind == "*/*" { "application/json" } else { kind };

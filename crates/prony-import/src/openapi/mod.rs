@@ -7,10 +7,13 @@ mod pattern;
 mod values;
 
 use std::cell::Cell;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
 use crate::blanks::Names;
+use crate::context::{Bound, Context};
+use crate::json;
 use crate::text::Text;
 use crate::url::{self, escaped};
 use crate::yaml;
@@ -20,16 +23,23 @@ use draw::Draw;
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
 /// How deep schemas may refer to each other: deeper ones are left empty.
 const DEPTH: u32 = 8;
+/// The longest reference that is followed.
+const REFERENCE: usize = 4096;
+/// The most bytes of the examples and defaults in a request.
+const EXAMPLES: usize = 16 << 20;
 /// The most values of a request: schemas that refer to themselves could have any number.
 const VALUES: u32 = 10_000;
 
-pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> {
+pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> {
+    let options = context.options;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut document: Value = match text.trim_start().starts_with('{') {
-        true => serde_json::from_str(text).or_else(|e| {
-            // YAML has braces, too.
-            let why = format!(":{}:{}: this is not JSON: {e}", e.line(), e.column());
-            yaml::parse(text).map_err(|_| why)
+        true => json::check(text).and_then(|()| {
+            serde_json::from_str(text).or_else(|e| {
+                // YAML has braces, too.
+                let why = format!(":{}:{}: this is not JSON: {e}", e.line(), e.column());
+                yaml::parse(text).map_err(|_| why)
+            })
         })?,
         false => yaml::parse(text)?,
     };
@@ -44,7 +54,7 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
     if !version.is_some_and(is_known) {
         return Err(": neither OpenAPI 3.0, 3.1 or 3.2 nor Swagger 2.0".into());
     }
-    let mut reader = Reader::new(&document, options.seed);
+    let mut reader = Reader::new(&document, context);
     let server = reader.server(options)?;
     let Some(paths) = document["paths"].as_object() else {
         return Err(": there are no paths in it".into());
@@ -60,7 +70,11 @@ pub(crate) fn read(text: &str, options: &Options<'_>) -> Result<Import, String> 
                 continue;
             }
             match reader.operation(&server, path, method, item, operation, &place) {
-                Ok(session) => reader.import.sessions.push(Session { weight, ..session }),
+                Ok(session) => {
+                    let request = &session.steps[0].requests[0];
+                    context.admit(request).map_err(|e| format!(": {e}"))?;
+                    reader.import.sessions.push(Session { weight, ..session });
+                }
                 Err(why) => reader.import.notes.add(&why, &place),
             }
             if reader.odd_pattern.take() {
@@ -105,27 +119,32 @@ fn known_tags(paths: &Map<String, Value>, weights: &[(String, u32)]) -> Result<(
 
 struct Reader<'a> {
     document: &'a Value,
+    context: &'a Context<'a>,
     import: Import,
     /// Credentials that are to be filled in.
     names: Names,
     /// How many values the request has so far.
     values: Cell<u32>,
+    /// The bytes that it may still have of examples.
+    examples: Cell<usize>,
     draw: Draw,
     /// A pattern of the request is not understood.
     odd_pattern: Cell<bool>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(document: &'a Value, seed: Option<u64>) -> Self {
-        Self::with(document, Draw::new(seed))
+    fn new(document: &'a Value, context: &'a Context<'a>) -> Self {
+        Self::with(document, context, Draw::new(context.options.seed))
     }
 
-    fn with(document: &'a Value, draw: Draw) -> Self {
+    fn with(document: &'a Value, context: &'a Context<'a>, draw: Draw) -> Self {
         Self {
             document,
+            context,
             import: Import::default(),
             names: Names::default(),
             values: Cell::new(0),
+            examples: Cell::new(EXAMPLES),
             draw,
             odd_pattern: Cell::new(false),
         }
@@ -133,8 +152,9 @@ impl<'a> Reader<'a> {
 
     /// A reader of the same document that makes other choices.
     fn with_draw(&self, draw: Draw) -> Self {
-        let reader = Self::with(self.document, draw);
+        let reader = Self::with(self.document, self.context, draw);
         reader.values.set(self.values.get());
+        reader.examples.set(self.examples.get());
         reader
     }
 
@@ -145,6 +165,9 @@ impl<'a> Reader<'a> {
             let Some(pointer) = value["$ref"].as_str().and_then(|r| r.strip_prefix('#')) else {
                 break;
             };
+            if pointer.len() > REFERENCE {
+                return &Value::Null;
+            }
             value = self.document.pointer(pointer).unwrap_or(&Value::Null);
         }
         value
@@ -190,7 +213,8 @@ impl<'a> Reader<'a> {
         place: &str,
     ) -> Result<Session, String> {
         self.values.set(0);
-        let mut path = path.to_owned();
+        self.examples.set(EXAMPLES);
+        let mut fields: HashMap<&str, String> = HashMap::new();
         let (mut query, mut form, mut cookies) = (Vec::new(), Vec::new(), Vec::new());
         let mut headers: Vec<(String, Text)> = Vec::new();
         let mut body = Body::None;
@@ -199,8 +223,7 @@ impl<'a> Reader<'a> {
             let is_needed = parameter["required"] == true || has_example(parameter);
             match at {
                 "path" => {
-                    let field = format!("{{{name}}}");
-                    path = path.replace(&field, &escaped(plain(&value).as_bytes()));
+                    fields.insert(name, escaped(plain(&value).as_bytes()));
                 }
                 "query" if is_needed => query.push(pair(name, &value)),
                 "header" if is_needed => headers.push((name.to_owned(), plain(&value).into())),
@@ -214,9 +237,7 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        if path.contains('{') {
-            return Err("a field of the path is not among the parameters".into());
-        }
+        let path = filled(path, &fields)?;
         let content = match form.is_empty() {
             true => self.content(self.resolved(&operation["requestBody"]))?,
             false => Some(self.old_form(operation, form)?),
@@ -254,11 +275,14 @@ impl<'a> Reader<'a> {
     ) -> Vec<(&'a str, &'a str, &'a Value)> {
         let all = [item, operation].into_iter().filter_map(|at| at["parameters"].as_array());
         let mut known: Vec<(&'a str, &'a str, &'a Value)> = Vec::new();
+        let mut places: HashMap<(&'a str, &'a str), usize> = HashMap::new();
         for parameter in all.flatten().map(|parameter| self.resolved(parameter)) {
             let name = parameter["name"].as_str().unwrap_or_default();
             let at = parameter["in"].as_str().unwrap_or_default();
             // Those of the operation replace those of the path.
-            known.retain(|(n, a, _)| (*n, *a) != (name, at));
+            if let Some(old) = places.insert((name, at), known.len()) {
+                known[old].1 = REPLACED;
+            }
             known.push((name, at, parameter));
         }
         known
@@ -269,7 +293,7 @@ impl<'a> Reader<'a> {
         let example = parameter["examples"].as_object().and_then(|all| all.values().next());
         let example = example.map(|example| &self.resolved(example)["value"]);
         match [Some(&parameter["example"]), example].into_iter().flatten().find(|v| !v.is_null()) {
-            Some(value) => value.clone(),
+            Some(value) => self.example(value),
             // One of a media type.
             None if parameter["content"].is_object() => {
                 let media = parameter["content"].as_object().and_then(|all| all.values().next());
@@ -334,6 +358,23 @@ impl<'a> Reader<'a> {
             }
         }
     }
+}
+
+/// The place of a parameter that another one replaces: none.
+const REPLACED: &str = "";
+
+/// The path with the values of its fields.
+fn filled(path: &str, fields: &HashMap<&str, String>) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('{') {
+        let field = after.split_once('}').and_then(|(name, rest)| Some((fields.get(name)?, rest)));
+        let (value, after) = field.ok_or("a field of the path is not among the parameters")?;
+        out.push_str(before);
+        out.push_str(value);
+        rest = after;
+    }
+    Ok(out + rest)
 }
 
 fn has_example(parameter: &Value) -> bool {

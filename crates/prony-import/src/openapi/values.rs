@@ -1,10 +1,12 @@
 //! Values that a schema allows: its examples, the least ones, or by seed.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::draw::Draw;
 use super::pattern;
-use super::{DEPTH, Reader, VALUES};
+use super::{Bound, DEPTH, Reader, VALUES};
 
 /// Deeper optional values are left out, and lists are as short as they may be.
 const WIDE: u32 = 3;
@@ -19,9 +21,10 @@ impl<'a> Reader<'a> {
             all.map_or(&Value::Null, |all| &all[self.draw.index(all.len())])
         });
         if let Some(value) = given.chain(listed).find(|value| !value.is_null()) {
-            return value.clone();
+            return self.example(value);
         }
         self.values.set(self.values.get() + 1);
+        self.context.spend(Bound::Values, 1);
         let is_null = schema["nullable"] == true && depth > WIDE;
         if is_null || depth > DEPTH || self.values.get() > VALUES {
             return Value::Null;
@@ -61,6 +64,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A value that the description has; null if the request has too much of this.
+    pub(super) fn example(&self, value: &'a Value) -> Value {
+        let length = length(value, self.examples.get());
+        let left = self.examples.get().checked_sub(length);
+        self.examples.set(left.unwrap_or(0));
+        self.context.spend(Bound::Requests, length);
+        if left.is_some() { value.clone() } else { Value::Null }
+    }
+
     fn list(&self, schema: &'a Value, depth: u32) -> Value {
         let length = |key: &str| schema[key].as_u64().and_then(|n| usize::try_from(n).ok());
         let least = length("minItems").unwrap_or(1).clamp(1, if depth < WIDE { 100 } else { 10 });
@@ -73,7 +85,12 @@ impl<'a> Reader<'a> {
                 // Others are drawn until there is a new one.
                 let drawn = (0..50).map(|seed| {
                     let draw = Draw::new(Some(seed + all.len() as u64 * 50));
-                    self.with_draw(draw).value(&schema["items"], depth + 1)
+                    let reader = self.with_draw(draw);
+                    let value = reader.value(&schema["items"], depth + 1);
+                    // They have worked for the same request.
+                    self.values.set(reader.values.get());
+                    self.examples.set(reader.examples.get());
+                    value
                 });
                 let Some(new) = drawn.into_iter().find(|value| !all.contains(value)) else { break };
                 value = new;
@@ -86,10 +103,15 @@ impl<'a> Reader<'a> {
     fn fields(&self, schema: &'a Value, depth: u32) -> Map<String, Value> {
         let mut fields = Map::new();
         let required = schema["required"].as_array();
+        let required: Option<HashSet<&str>> =
+            required.map(|all| all.iter().filter_map(Value::as_str).collect());
         for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
             // Without a list, all are there, but for the depths of what refers to itself.
-            let is_required = match required {
-                Some(all) => all.iter().any(|needed| needed == name),
+            if self.values.get() > VALUES {
+                break;
+            }
+            let is_required = match &required {
+                Some(all) => all.contains(name.as_str()),
                 None => depth + 2 < DEPTH,
             };
             let is_drawn = !self.draw.is_fixed() && depth < WIDE && self.draw.index(2) == 1;
@@ -124,6 +146,25 @@ impl<'a> Reader<'a> {
             Some(most) => text.chars().take(most).collect(),
             None => text,
         }
+    }
+}
+
+/// The bytes of a value, about, at most a little more than `most`.
+fn length(value: &Value, most: usize) -> usize {
+    // What it takes in memory, too.
+    const ONE: usize = 16;
+    let inner = |sum: usize, length: usize| sum.saturating_add(length);
+    match value {
+        Value::String(text) => ONE + text.len(),
+        Value::Array(all) => all.iter().fold(ONE, |sum, value| match sum > most {
+            true => sum,
+            false => inner(sum, length(value, most)),
+        }),
+        Value::Object(all) => all.iter().fold(ONE, |sum, (name, value)| match sum > most {
+            true => sum,
+            false => inner(sum, name.len() + length(value, most)),
+        }),
+        _ => ONE,
     }
 }
 
@@ -233,10 +274,14 @@ fn of_format(format: &str, draw: &Draw) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
+    use crate::context::Context;
 
     /// The value for a schema, which must allow it.
     fn value(schema: &Value, seed: Option<u64>) -> Value {
-        let reader = Reader::new(&Value::Null, seed);
+        let options = Options { seed, ..Options::default() };
+        let context = Context::new(&options);
+        let reader = Reader::new(&Value::Null, &context);
         let value = reader.value(schema, 0);
         let validator = jsonschema::validator_for(schema).expect("a schema");
         assert!(validator.is_valid(&value), "{schema}: {value}");
@@ -285,7 +330,9 @@ mod tests {
         let schema = json!({"$ref": "#/a", "a": {"type": "object", "properties": {
             "at": {"type": "string"}, "inner": {"type": "array", "items": {"$ref": "#/a"}}
         }}});
-        let reader = Reader::new(&schema, None);
+        let options = Options::default();
+        let context = Context::new(&options);
+        let reader = Reader::new(&schema, &context);
         let value = reader.value(&schema, 0);
         let validator = jsonschema::validator_for(&schema).expect("a schema");
         assert!(value["inner"][0]["at"] == "text" && validator.is_valid(&value), "{value}");
@@ -293,7 +340,9 @@ mod tests {
 
     #[test]
     fn odd_patterns_are_noted() {
-        let reader = Reader::new(&Value::Null, None);
+        let options = Options::default();
+        let context = Context::new(&options);
+        let reader = Reader::new(&Value::Null, &context);
         let schema = json!({"type": "string", "pattern": "^(?=a).*$"});
         let text = reader.value(&schema, 0);
         assert_eq!((text, reader.odd_pattern.get()), (json!("text"), true));

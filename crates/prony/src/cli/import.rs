@@ -21,6 +21,12 @@ pub struct ImportArgs {
     /// The server of paths without one: a URL without a path
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
+    /// Read files that the input names from this folder, too
+    ///
+    /// By default only files in the folder of FILE are read (for standard input: the current one),
+    /// and no hidden ones. Can be given several times.
+    #[arg(long, value_name = "DIR")]
+    pub files_from: Vec<PathBuf>,
     /// Write passwords, tokens and cookies into the plan
     ///
     /// By default they become variables, whose values are to be filled in.
@@ -29,6 +35,9 @@ pub struct ImportArgs {
     /// Send values of replies as recorded, not those of the session's own replies (har)
     #[arg(long)]
     pub no_correlate: bool,
+    /// Keep requests to other sites than that of the first page, such as those of analytics (har)
+    #[arg(long)]
+    pub all_sites: bool,
     /// Draw the values that a description leaves open, by this seed (openapi)
     ///
     /// By default they are the least ones, and optional fields are left out.

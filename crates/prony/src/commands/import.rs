@@ -20,12 +20,15 @@ pub(super) fn import(args: &ImportArgs) -> Result<Exit, Error> {
     let place =
         |path| output::place(path).map_err(|why| Error::OutputPlace { path: path.to_owned(), why });
     let place = args.output.as_deref().map(place).transpose()?;
+    // That of standard input is the current folder.
     let folder = args.file.parent().unwrap_or_else(|| Path::new(""));
     let options = Options {
         to: args.to.as_deref(),
         with_secrets: args.with_secrets,
         correlate: !args.no_correlate,
         folder,
+        all_sites: args.all_sites,
+        files_from: &args.files_from,
         seed: args.seed,
         weights: &args.weight,
     };

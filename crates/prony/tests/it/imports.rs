@@ -196,6 +196,31 @@ fn archives_of_browsers_become_pages_with_pauses() {
     assert!(!all[5].contains("sid=old"), "{all:?}");
 }
 
+/// Servers of other people get no load unless the user wants it.
+#[test]
+fn other_sites_are_left_out() {
+    let server = shop();
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = har(&server.address());
+    let other = |path: &str| {
+        format!(
+            r#"{{"startedDateTime": "2026-11-24T10:00:00.150Z", "time": 1, "request": {{"method": "POST",
+            "url": "https://www.analytics.example/{path}"}}, "response": {{"status": 200}}}}, "#
+        )
+    };
+    let text =
+        archive.replace(r#""entries": ["#, &format!(r#""entries": [{}{}"#, other("a"), other("b")));
+    let (ended, plan) = import(folder.path(), "har", &text, &[]);
+    let note = "2 x a request to another site, www.analytics.example; --all-sites keeps it: entry 1, \
+                entry 2";
+    assert!(ended.stderr.contains(note), "{ended:?}");
+    assert!(ended.stderr.contains("imported 6 requests"), "{ended:?}");
+    assert!(!fs::read_to_string(&plan).expect("a plan").contains("analytics"));
+    let (ended, plan) = import(folder.path(), "har", &text, &["--all-sites"]);
+    assert!(ended.stderr.contains("imported 8 requests"), "{ended:?}");
+    assert!(fs::read_to_string(&plan).expect("a plan").contains("analytics"));
+}
+
 #[test]
 fn files_of_editors_use_values_of_replies() {
     let server = shop();
@@ -305,7 +330,7 @@ fn collections_use_values_of_replies_and_send_forms() {
             "body": {"mode": "formdata", "formdata": [
               {"key": "by", "value": "{{token}}", "type": "text"},
               {"key": "photo", "type": "file", "src": "photo.bin"},
-              {"key": "lost", "type": "file", "src": "/nonexistent"}]}}}]},
+              {"key": "lost", "type": "file", "src": ["/nonexistent", "none"]}]}}}]},
         {"name": "look", "item": [{"name": "cart", "request": {"url": "{{baseUrl}}/cart",
           "header": [{"key": "X-T", "value": "{{token}}"}]}}]}],
       "variable": [{"key": "token", "value": ""}]}"#;
@@ -315,7 +340,9 @@ fn collections_use_values_of_replies_and_send_forms() {
         "imported 5 requests in 3 sessions",
         "1 x made first in another session, too, for a value of its reply: /buy/login",
         "1 x a script (test), of which the plan has the status or values: /buy/login",
+        "1 x the content of the file photo.bin: /buy/order",
         "1 x sent without a file, which is not here: /buy/order",
+        "1 x sent without a file: this file is not in the folder of the input; ",
         "4 x its host is a variable without a value: sent to that of --to",
         "fill in under [variables]: token, a_b, a_b_2",
     ] {
@@ -423,7 +450,9 @@ fn lists_of_targets_are_sent_in_turn() {
     );
     for text in [vegeta, json] {
         let (ended, plan) = import(folder.path(), "vegeta", &text, &["--with-secrets"]);
-        assert_eq!(ended.stderr, "prony: imported 3 requests\n");
+        let note = "  1 x the content of the file data: line 6\n";
+        let note = if text.starts_with('{') { "" } else { note };
+        assert_eq!(ended.stderr, format!("prony: imported 3 requests\n{note}"));
         let all = arrived(&server, &plan);
         let wanted = [
             "GET /1 HTTP/1.1\n\n",
@@ -441,7 +470,8 @@ fn lists_of_targets_are_sent_in_turn() {
          PATCH http://{at}/thing/71988591\n@data\n"
     );
     let (ended, plan) = import(folder.path(), "vegeta", &readme, &["--with-secrets"]);
-    assert_eq!(ended.stderr, "prony: imported 6 requests\n");
+    let note = "  2 x the content of the file data: line 12, line 15\n";
+    assert_eq!(ended.stderr, format!("prony: imported 6 requests\n{note}"));
     let wanted = [
         "GET /path/to/dragon?item=ball HTTP/1.1\nX-Account-ID: 99\n\n",
         "GET /path/to HTTP/1.1\nAuthorization: Basic dXNlcjpwYXNzd29yZA==\n\n",
@@ -500,6 +530,29 @@ fn session_files_of_httperf_become_sessions() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let theirs: Vec<String> = server.requests()[before..].iter().map(|r| shown(r)).collect();
     assert_eq!(ours, theirs);
+}
+
+/// Nothing of a file elsewhere is in the plan, unless an option names its folder.
+#[test]
+fn files_elsewhere_need_an_option() {
+    let (here, elsewhere) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir());
+    let elsewhere = elsewhere.expect("a folder");
+    let (file, secret) = (here.path().join("file"), elsewhere.path().join("key"));
+    fs::write(&secret, "hunter2").expect("a file");
+    fs::write(&file, format!("\ncurl http://h/ -d @{}\n", secret.display())).expect("a file");
+    let (file, folder) = (file.to_str().expect("UTF-8"), elsewhere.path().display().to_string());
+    let ended = prony(&["import", "curl", file]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
+    let why = "file:2: PATH: this file is not in the folder of the input; if the plan should have \
+               it, name its folder with --files-from DIR";
+    assert!(
+        ended.stderr.contains(&why.replace("PATH", &secret.display().to_string())),
+        "{ended:?}"
+    );
+    let ended = prony(&["import", "curl", file, "--files-from", "/dev", "--files-from", &folder]);
+    assert!(ended.code == 0 && ended.stdout.contains("body = \"hunter2\""), "{ended:?}");
+    let note = format!("1 x the content of the file {}: line 2", secret.display());
+    assert!(ended.stderr.contains(&note), "{ended:?}");
 }
 
 #[test]
