@@ -3,16 +3,17 @@
 //! What a reply has too (the token of a form, say) keeps its form: letters and digits are exchanged
 //! for others. So an import finds the same values in later requests as before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
 
 use crate::archive::{Archive, Field, Pair};
 use crate::correlate::{attribute, decoded};
+use crate::needles::{self, Needles};
 use crate::secrets::{self, Variables};
 use crate::text::Text;
 
 /// Shorter values are replaced in their own places only: they occur elsewhere by accident.
-const LEAST: usize = 8;
+const LEAST: usize = needles::LEAST;
 
 /// A text of an archive.
 #[derive(Clone, Copy)]
@@ -29,15 +30,11 @@ enum Part<'a> {
 /// Replaces the secrets of all requests and replies.
 pub fn conceal(archive: &mut Archive) {
     let mut variables = Variables::default();
-    let mut replies = String::new();
     each_text(archive, &mut |part, text| {
-        if matches!(part, Part::ReplyHeader(_) | Part::ReplyBody(_)) {
-            replies.push_str(text);
-            replies.push('\n');
-        }
         let _ = found(part, text, &mut variables);
     });
-    let disguise = Disguise::new(&variables, &replies);
+    let known = in_replies(archive, &variables);
+    let disguise = Disguise::new(&variables, &known);
     each_text(archive, &mut |part, text| {
         let all = found(part, text, &mut variables);
         *text = all.rendered(|text| disguise.everywhere(text), |name| disguise.of(name));
@@ -155,15 +152,35 @@ fn fields(text: &str, variables: &mut Variables) -> Text {
     all
 }
 
+/// The secrets that replies have, too, with or without their encoding: short ones as whole words.
+fn in_replies(archive: &mut Archive, variables: &Variables) -> HashSet<String> {
+    let values = variables.values().map(|(value, _)| value.to_owned());
+    let plain = variables.values().filter_map(|(value, _)| decoded(value, true));
+    let wanted: HashSet<String> = values.chain(plain).collect();
+    let long = Needles::new(wanted.iter().map(|value| (value.clone(), value.clone())).collect());
+    let mut found = HashSet::new();
+    each_text(archive, &mut |part, text| {
+        if !matches!(part, Part::ReplyHeader(_) | Part::ReplyBody(_)) {
+            return;
+        }
+        long.each(text, |_, value| found.extend(value.map(str::to_owned)));
+        let is_between = |c: char| !(c.is_alphanumeric() || c == '-' || c == '_');
+        let short = text.split(is_between).filter(|word| (1..LEAST).contains(&word.len()));
+        found.extend(short.filter(|word| wanted.contains(*word)).map(str::to_owned));
+    });
+    // All of them keep their form if it is not known which ones must.
+    if long.is_over() { wanted } else { found }
+}
+
 /// What stands for the secrets.
 struct Disguise {
     by_name: HashMap<String, String>,
-    /// Secrets, longest first, and what stands for them.
-    by_value: Vec<(String, String)>,
+    /// Secrets, and what stands for them.
+    by_value: Needles,
 }
 
 impl Disguise {
-    fn new(variables: &Variables, replies: &str) -> Self {
+    fn new(variables: &Variables, known: &HashSet<String>) -> Self {
         let hasher = RandomState::new();
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let (mut by_name, mut by_value) = (HashMap::new(), Vec::new());
@@ -171,7 +188,7 @@ impl Disguise {
         all.sort_by_key(|(value, name)| (value.len(), *name));
         for (value, name) in all.into_iter().rev() {
             let plain = decoded(value, true).unwrap_or_else(|| value.to_owned());
-            let in_reply = replies.contains(value) || replies.contains(&plain);
+            let in_reply = known.contains(value) || known.contains(plain.as_str());
             let letters: String = plain.chars().filter(char::is_ascii_alphanumeric).collect();
             let next = numbers.len() + 1;
             let number = *numbers.entry(plain.clone()).or_insert(next);
@@ -190,8 +207,7 @@ impl Disguise {
             }
             by_name.insert(name.to_owned(), other);
         }
-        by_value.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        Self { by_name, by_value }
+        Self { by_name, by_value: Needles::new(by_value) }
     }
 
     fn of(&self, name: &str) -> String {
@@ -199,13 +215,13 @@ impl Disguise {
     }
 
     fn everywhere(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for (value, other) in &self.by_value {
-            if text.contains(value) {
-                text = text.replace(value, other);
-            }
-        }
-        text
+        let mut out = String::with_capacity(text.len());
+        self.by_value.each(text, |part, other| {
+            out.push_str(part);
+            out.push_str(other.unwrap_or_default());
+        });
+        // Nothing of what was not searched may stay.
+        if self.by_value.is_over() { "hidden".to_owned() } else { out }
     }
 }
 

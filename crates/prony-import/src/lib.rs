@@ -15,6 +15,7 @@ mod http_file;
 mod json;
 mod list;
 mod multipart;
+mod needles;
 mod notes;
 mod openapi;
 mod postman;
@@ -284,7 +285,7 @@ fn finished(mut import: Import, name: &str, options: &Options<'_>) -> Result<Imp
         correlate::correlate(&mut import);
     }
     if !options.with_secrets {
-        secrets::replace(&mut import);
+        secrets::replace(&mut import).map_err(|e| format!("{name}: {e}"))?;
     }
     Ok(import)
 }

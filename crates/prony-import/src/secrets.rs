@@ -3,11 +3,13 @@
 //! Headers follow an allowlist: all but those that never carry credentials are secret. Parameters
 //! of URLs and forms, and values in JSON, are secret by their names.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use prony_core::secret::is_harmless_header;
 
-use crate::text::{MARK, Text, variable_name};
+use crate::needles::{self, Needles};
+use crate::text::{MARK, Text};
+use crate::unique::Unique;
 use crate::{Body, Import};
 
 /// Headers of browsers that say nothing about a user.
@@ -42,7 +44,7 @@ const PARTS: [&str; 20] = [
 const NAMES: [&str; 8] = ["key", "sid", "sig", "pin", "code", "nonce", "ticket", "ssn"];
 
 /// The least bytes of a value that is secret wherever it is.
-const LONG: usize = 8;
+const LONG: usize = needles::LEAST;
 
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
@@ -56,12 +58,18 @@ pub(crate) fn is_secret_header(name: &str) -> bool {
     !of_browser && !is_harmless_header(name)
 }
 
+/// The most variables of an import.
+const VARIABLES: usize = 100_000;
+
 /// Replaces the secrets of all requests.
-pub(crate) fn replace(import: &mut Import) {
+///
+/// # Errors
+/// There are too many.
+pub(crate) fn replace(import: &mut Import) -> Result<(), String> {
     let extracted = import.all().flat_map(|r| &r.extract).map(|(name, _)| name.clone());
     let blanks = import.variables.iter().map(|(name, _)| name.clone());
-    let taken = extracted.chain(blanks).collect();
-    let mut variables = Variables { taken, ..Variables::default() };
+    let mut variables = Variables::default();
+    extracted.chain(blanks).for_each(|name| variables.names.take(name));
     for request in import.all_mut() {
         request.path.map_whole(|text| path(text, &mut variables));
         for (name, value) in &mut request.headers {
@@ -74,7 +82,14 @@ pub(crate) fn replace(import: &mut Import) {
             text.map_whole(|text| body(text, &kind, &mut variables));
         }
     }
-    let known = variables.long();
+    if variables.all.len() > VARIABLES {
+        return Err(
+            "more than 100,000 values look like secrets; with --with-secrets, they stay as \
+                    they are"
+                .into(),
+        );
+    }
+    let known = Needles::new(variables.long());
     for request in import.all_mut() {
         request.path.map_literals(|text| with_known(text, &known));
         for (_, value) in &mut request.headers {
@@ -85,23 +100,21 @@ pub(crate) fn replace(import: &mut Import) {
         }
     }
     import.variables.extend(variables.all);
+    match known.is_over() {
+        true => Err("too much of it is like its secrets to find them everywhere; with \
+                     --with-secrets, they stay as they are"
+            .into()),
+        false => Ok(()),
+    }
 }
 
 /// The text with the variables of secrets, which can be in it under other names too.
-fn with_known(text: &str, known: &[(String, String)]) -> Text {
-    let mut all = Text::from(text);
-    for (value, name) in known.iter().filter(|(value, _)| text.contains(value)) {
-        all.map_literals(|literal| {
-            let mut parts = Text::default();
-            for (nth, part) in literal.split(value).enumerate() {
-                if nth > 0 {
-                    parts.push_field(name);
-                }
-                parts.push(part);
-            }
-            parts
-        });
-    }
+fn with_known(text: &str, known: &Needles) -> Text {
+    let mut all = Text::default();
+    known.each(text, |part, name| {
+        all.push(part);
+        name.into_iter().for_each(|name| all.push_field(name));
+    });
     all
 }
 
@@ -249,18 +262,15 @@ fn next_string(text: &str) -> Option<(&str, &str, &str)> {
 #[derive(Default)]
 pub(crate) struct Variables {
     by_value: HashMap<String, String>,
-    /// Names of other variables.
-    taken: HashSet<String>,
+    names: Unique,
     all: Vec<(String, String)>,
 }
 
 impl Variables {
-    /// The values that cannot be a part of something else by accident, longest first.
+    /// The values that cannot be a part of something else by accident, with their names.
     fn long(&self) -> Vec<(String, String)> {
         let long = self.by_value.iter().filter(|(value, _)| value.len() >= LONG);
-        let mut all: Vec<_> = long.map(|(value, name)| (value.clone(), name.clone())).collect();
-        all.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
-        all
+        long.map(|(value, name)| (value.clone(), name.clone())).collect()
     }
 
     /// Values with the names of their variables.
@@ -277,13 +287,7 @@ impl Variables {
             all.push_field(known);
             return;
         }
-        let base = variable_name(name);
-        let is_taken = |name: &str| {
-            self.taken.contains(name) || self.all.iter().any(|(taken, _)| taken == name)
-        };
-        let numbered = (2..).map(|n| format!("{base}_{n}"));
-        let free = [base.clone()].into_iter().chain(numbered).find(|name| !is_taken(name));
-        let name_of = free.expect("there is no end of names");
+        let name_of = self.names.like(name);
         self.by_value.insert(value.to_owned(), name_of.clone());
         all.push_field(&name_of);
         self.all.push((name_of, name.to_owned()));

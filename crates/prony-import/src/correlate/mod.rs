@@ -3,7 +3,11 @@
 //! A value is taken if it looks generated, or if it has the same name in the reply and in the
 //! request (a hidden field of a form, a member of JSON), and if the client has not sent it before.
 //! Everything else is what the user has typed or chosen, or is the same for everybody.
+//!
+//! Its time grows with the length of the recording, not with the number of its requests times that
+//! of its replies: [`Index`] reads all replies once.
 
+mod index;
 mod places;
 mod uses;
 
@@ -12,8 +16,11 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::text::{Text, variable_name};
-use crate::{Extract, Import, Session};
+use crate::notes::Notes;
+use crate::text::Text;
+use crate::unique::Unique;
+use crate::{Extract, Import, Request, Session};
+use index::Index;
 use places::Found;
 pub(crate) use places::attribute;
 use uses::Use;
@@ -27,6 +34,10 @@ const GENERATED: std::ops::RangeInclusive<usize> = 8..=4096;
 
 /// The least bytes of a value that has the same name in the reply and in the request.
 const NAMED: usize = 4;
+
+/// The most bytes that are looked at for the values of a session: only recordings in which many
+/// values are much alike need so many.
+const WORK: u64 = 8 << 30;
 
 /// A reply, as far as it is searched.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,122 +69,163 @@ fn starts_with_date(value: &str) -> bool {
 
 /// Makes the requests of all sessions use the values of their own replies.
 pub(crate) fn correlate(import: &mut Import) {
-    let mut count = 0;
-    for session in &mut import.sessions {
-        count += Walk::default().session(session);
-    }
-    import.extracted = count;
+    correlate_within(import, WORK);
 }
 
-/// Where a request is: its step, and its position there.
-type At = (usize, usize);
+/// The same with at most this many bytes to look at for each session. Returns how many it were.
+fn correlate_within(import: &mut Import, work: u64) -> u64 {
+    let mut read = 0;
+    for session in &mut import.sessions {
+        let walk = Walk { work, ..Walk::default() };
+        let (count, looked_at) = walk.session(session, &mut import.notes);
+        import.extracted += count;
+        read += looked_at;
+    }
+    read
+}
 
 /// The way through a session.
 #[derive(Default)]
 struct Walk {
-    replies: Vec<(At, bool, Reply)>,
+    replies: Vec<Reply>,
+    /// The values in them that requests have.
+    index: Index,
+    /// How many replies have arrived before this request, and how many belong to earlier ones.
+    before: usize,
+    seen: usize,
     known: HashMap<String, Variable>,
     /// What the client knew by itself.
     own: HashSet<String>,
-    names: HashSet<String>,
-    /// What is to be extracted: from which reply, as what, and how.
-    extracts: Vec<(At, String, Extract)>,
+    /// What replies have, too.
+    common: HashSet<String>,
+    /// Up to which reply a value has no rule, under this name.
+    missed: HashMap<(String, String), usize>,
+    names: Unique,
+    /// What is to be extracted: from which request's reply, as what, and how.
+    extracts: Vec<(usize, String, Extract)>,
+    /// The most bytes to look at.
+    work: u64,
+    /// Where values were no longer looked for.
+    end: Option<String>,
 }
 
-#[derive(Clone)]
 struct Variable {
     name: String,
-    at: At,
-    is_lead: bool,
+    /// The number of the reply.
+    of: usize,
 }
 
 impl Walk {
-    /// Returns how many values are extracted.
-    fn session(mut self, session: &mut Session) -> usize {
-        for (nth, step) in session.steps.iter_mut().enumerate() {
+    /// Returns how many values are extracted, and how many bytes were looked at.
+    fn session(mut self, session: &mut Session, notes: &mut Notes) -> (usize, u64) {
+        self.read(session);
+        for step in &mut session.steps {
+            let (first, lead) = (self.seen, step.lead);
             for (index, request) in step.requests.iter_mut().enumerate() {
-                let at = (nth, index);
-                let is_lead = step.lead && index == 0;
-                let reply = std::mem::take(&mut request.reply);
-                let is_resource = is_resource(&reply.kind);
-                let mut own = Vec::new();
-                uses::rewrite(request, &mut |used| {
-                    let is_passive = used.is_passive || is_resource;
-                    self.variable(&Use { is_passive, ..*used }, at, &mut own)
-                });
-                self.own.extend(own);
-                self.replies.push((at, is_lead, reply));
+                // A reply is known in the next step, that of the leading request at once.
+                self.before = if lead && index > 0 { first + 1 } else { first };
+                self.request(request);
+                self.seen += 1;
             }
+        }
+        let read = self.index.read.get();
+        if let Some(nth) = self.index.end() {
+            let request = session.steps.iter().flat_map(|step| &step.requests).nth(nth);
+            self.end.get_or_insert_with(|| request.map_or_else(String::new, |r| r.place.clone()));
+        }
+        if let Some(place) = &self.end {
+            let what = "from here on, values of replies are sent as recorded: there are too many";
+            notes.add(what, place);
         }
         let count = self.extracts.len();
-        for ((step, index), name, extract) in self.extracts {
-            let request = &mut session.steps[step].requests[index];
-            if !matches!(extract, Extract::Header(..)) {
-                // Bodies are searched, so they must have an encoding that prony decodes.
-                request.headers.retain_mut(|(name, value)| {
-                    !name.eq_ignore_ascii_case("accept-encoding") || keep_known(value)
-                });
+        let mut extracts = self.extracts;
+        extracts.sort_by_key(|(of, ..)| *of);
+        let mut extracts = extracts.into_iter().peekable();
+        let requests = session.steps.iter_mut().flat_map(|step| &mut step.requests);
+        for (nth, request) in requests.enumerate() {
+            while let Some((_, name, extract)) = extracts.next_if(|(of, ..)| *of == nth) {
+                if !matches!(extract, Extract::Header(..)) {
+                    // Bodies are searched, so they must have an encoding that prony decodes.
+                    request.headers.retain_mut(|(name, value)| {
+                        !name.eq_ignore_ascii_case("accept-encoding") || keep_known(value)
+                    });
+                }
+                request.extract.push((name, extract));
             }
-            request.extract.push((name, extract));
         }
-        count
+        (count, read)
+    }
+
+    /// Takes the replies, and finds in them what requests send.
+    fn read(&mut self, session: &mut Session) {
+        for request in session.steps.iter_mut().flat_map(|step| &mut step.requests) {
+            let is_resource = is_resource(&request.reply.kind);
+            uses::rewrite(request, &mut |used| {
+                if !(used.is_passive || is_resource) && used.value.len() >= NAMED {
+                    self.index.want(used.value);
+                }
+                None
+            });
+            self.replies.push(std::mem::take(&mut request.reply));
+        }
+        for (nth, reply) in self.replies.iter().enumerate() {
+            self.index.add(nth, reply);
+        }
+    }
+
+    fn request(&mut self, request: &mut Request) {
+        let is_resource = is_resource(&self.replies[self.seen].kind);
+        let place = request.place.clone();
+        let mut own = Vec::new();
+        uses::rewrite(request, &mut |used| {
+            let is_passive = used.is_passive || is_resource;
+            self.variable(&Use { is_passive, ..*used }, &place, &mut own)
+        });
+        self.own.extend(own);
     }
 
     /// The variable that has this value; none if it is to be sent as it is.
-    fn variable(&mut self, used: &Use<'_>, at: At, own: &mut Vec<String>) -> Option<String> {
+    fn variable(&mut self, used: &Use<'_>, place: &str, own: &mut Vec<String>) -> Option<String> {
         let value = used.value;
-        if let Some(known) = self.known.get(value).filter(|v| is_before(v.at, v.is_lead, at)) {
+        if let Some(known) = self.known.get(value).filter(|known| known.of < self.before) {
             return Some(known.name.clone());
         }
         if used.is_passive || value.len() < NAMED || self.own.contains(value) {
             return None;
         }
+        if self.index.read.get() > self.work {
+            self.end.get_or_insert_with(|| place.to_owned());
+            return None;
+        }
+        // Under which name a generated value is sent does not matter.
+        let name = if looks_generated(value) { "" } else { used.name };
+        let missed = (value.to_owned(), name.to_owned());
+        let start = self.missed.get(&missed).copied().unwrap_or(0);
         // The last one before the request is the one that the client had on its screen.
-        let sources = self.replies.iter().rev();
-        let mut sources = sources.filter(|(of, is_lead, _)| is_before(*of, *is_lead, at));
-        let found = sources.find_map(|(of, is_lead, reply)| {
-            let found = places::find(reply, used)?;
-            Some((*of, *is_lead, found))
-        });
-        let Some((of, is_lead, Found { extract, hint })) = found else {
-            if !self.replies.iter().any(|(.., reply)| reply.has(value)) {
-                own.push(value.to_owned());
+        let search = places::Search { index: &self.index, replies: &self.replies, used };
+        let Some((of, Found { extract, hint })) = search.last(start..self.before) else {
+            self.missed.insert(missed, self.before);
+            if !self.common.contains(value) {
+                match search.is_in(0..self.seen) {
+                    true => drop(self.common.insert(value.to_owned())),
+                    false => own.push(value.to_owned()),
+                }
             }
             return None;
         };
         // The part of a path before it can be another ID.
         let is_name = !used.name.is_empty() && !looks_generated(used.name);
-        let name = self.name(if is_name { used.name } else { &hint });
+        let name = self.names.like(if is_name { used.name } else { &hint });
         self.extracts.push((of, name.clone(), extract));
-        self.known.insert(value.to_owned(), Variable { name: name.clone(), at: of, is_lead });
+        self.known.insert(value.to_owned(), Variable { name: name.clone(), of });
         Some(name)
     }
-
-    fn name(&mut self, of: &str) -> String {
-        let base = variable_name(of);
-        let numbered = (2..).map(|n| format!("{base}_{n}"));
-        let mut names = [base.clone()].into_iter().chain(numbered);
-        let name = names.find(|name| !self.names.contains(name)).expect("there is no end of names");
-        self.names.insert(name.clone());
-        name
-    }
-}
-
-/// Whether a request at `at` can use the reply to the one at `of`.
-fn is_before(of: At, is_lead: bool, at: At) -> bool {
-    of.0 < at.0 || of.0 == at.0 && is_lead && at.1 > 0
 }
 
 /// Whether a reply is a script, a style, an image or a font: its URL is the same for everybody.
 fn is_resource(kind: &str) -> bool {
     let starts = ["image/", "font/", "audio/", "video/", "text/css", "text/javascript"];
     starts.iter().any(|start| kind.starts_with(start)) || kind.contains("javascript")
-}
-
-impl Reply {
-    fn has(&self, value: &str) -> bool {
-        self.body.contains(value) || self.headers.iter().any(|(_, v)| v.contains(value))
-    }
 }
 
 /// Leaves only the encodings that prony decodes. Returns whether there is one.

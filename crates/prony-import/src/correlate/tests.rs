@@ -236,6 +236,72 @@ fn knows_generated_values() {
     assert!(!looks_generated(&"1".repeat(4097)));
 }
 
+/// The sessions of a shop with this many pages of this many bytes: the first value of each page is
+/// sent by the next request, with a word that all pages have.
+fn shop(pages: usize, bytes: usize) -> String {
+    let filler = "<li class=\"item\"><a href=\"/item/lamp\">english lamp</a></li>\n";
+    let filler = filler.repeat(bytes / filler.len());
+    let id = |nth: usize| format!("{nth:05}f3a9b2c");
+    let bodies: Vec<String> =
+        (0..pages).map(|nth| format!("<a href=\"/cart/{}\">x</a>\n{filler}", id(nth))).collect();
+    let paths: Vec<String> = (0..pages)
+        .map(|nth| format!("/cart/{}/lamp?lang=english&n={nth}", id(nth.wrapping_sub(1) % 99_999)))
+        .collect();
+    let steps: Vec<Step<'_>> = (0..pages)
+        .map(|nth| Step { path: &paths[nth], reply: (HTML, &bodies[nth]), ..GET })
+        .collect();
+    archive(&steps)
+}
+
+/// How many bytes are looked at for an archive, and how many values are found.
+fn looked_at(text: &str, work: u64) -> (u64, Import) {
+    let mut import = crate::har::read(text, false).expect("an archive");
+    let read = correlate_within(&mut import, work);
+    (read, import)
+}
+
+/// What is looked at grows with the length of an archive, not with its square.
+#[test]
+fn twice_as_many_pages_take_twice_as_long() {
+    for bytes in [2_000, 20_000] {
+        let [(small, few), (large, many)] =
+            [20, 40].map(|pages| looked_at(&shop(pages, bytes), WORK));
+        assert_eq!((few.extracted, many.extracted), (19, 39));
+        assert!(large < small * 5 / 2, "{small} and {large} of pages of {bytes}");
+    }
+    // So it does with JSON, which is read once.
+    let of_json = |count: usize| {
+        let ids: Vec<String> = (0..count).map(|nth| format!("{nth:05}f3a9b2c")).collect();
+        let bodies: Vec<String> =
+            ids.iter().map(|id| json!({"id": id, "\\": "english"}).to_string()).collect();
+        let paths: Vec<String> = ids.iter().map(|id| format!("/english/{id}")).collect();
+        let path = |nth: usize| if nth == 0 { "/" } else { &paths[nth - 1] };
+        let steps: Vec<Step<'_>> = (0..count)
+            .map(|nth| Step { path: path(nth), reply: (JSON, &bodies[nth]), ..GET })
+            .collect();
+        let (read, found) = looked_at(&archive(&steps), WORK);
+        assert_eq!(found.extracted, count - 1);
+        read
+    };
+    let (small, large) = (of_json(25), of_json(50));
+    assert!(large < small * 5 / 2, "{small} and {large}");
+}
+
+#[test]
+fn what_is_not_looked_at_is_said() {
+    let text = shop(20, 20_000);
+    // Replies are read in any case.
+    let [(least, none), (most, _)] = [0, WORK].map(|work| looked_at(&text, work));
+    assert_eq!(none.extracted, 0);
+    let (_, import) = looked_at(&text, (least + most) / 2);
+    assert!((1..19).contains(&import.extracted), "{}", import.extracted);
+    let remarks = import.remarks();
+    assert!(
+        remarks.contains("1 x from here on, values of replies are sent as recorded"),
+        "{remarks}"
+    );
+}
+
 proptest! {
     /// Whatever a reply and a request have, the rule finds the value in the reply again.
     #[test]
@@ -246,9 +312,13 @@ proptest! {
         again in "[ -~<>\"'=/\n]{0,60}",
     ) {
         let body = format!("{before}{value}{after}{again}");
-        let reply = Reply { body: body.clone(), kind: HTML.into(), headers: Vec::new() };
+        let replies = [Reply { body: body.clone(), kind: HTML.into(), headers: Vec::new() }];
         let used = Use { name: "x", value: &value, is_passive: false };
-        let found = places::find(&reply, &used).map(|found| found.extract);
+        let mut index = Index::default();
+        index.want(&value);
+        index.add(0, &replies[0]);
+        let search = places::Search { index: &index, replies: &replies, used: &used };
+        let found = search.last(0..1).map(|(_, found)| found.extract);
         if let Some(Extract::Between(left, right)) = found {
             let start = body.find(&left).expect("the text before it") + left.len();
             let end = start + body[start..].find(&right).expect("the text after it");
