@@ -1,4 +1,4 @@
-//! Files that are none, and those that do not end: refused at once, with a sentence.
+//! Pipes and devices in place of files, and files that do not end: refused at once.
 
 use std::fs::File;
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! Damaged files: bits turned over, bytes lost, added and repeated, numbers that are too large. Each
-//! is read or refused: without a panic, in seconds, in little memory. `PRONY_DAMAGES` is how many of
-//! each kind are tried.
+//! Damaged files: bits turned over, bytes lost, added and repeated, numbers that are too large.
+//! Each is read or refused: without a panic, in seconds, in little memory. `PRONY_DAMAGES` is how
+//! many of each kind are tried.
 
 use std::fs;
 use std::io::Write as _;
@@ -188,8 +188,10 @@ fn bodies_for_a_replay() {
 fn prompts_and_traces() {
     let prompts: [&[u8]; 3] = [
         b"one prompt\nanother\n",
-        b"{\"prompt\": \"a\", \"max_tokens\": 5}\n{\"messages\": [{\"role\": \"user\", \"content\": \"b\"}]}\n",
-        b"[{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}]}]",
+        b"{\"prompt\": \"a\", \"max_tokens\": 5}\n\
+          {\"messages\": [{\"role\": \"user\", \"content\": \"b\"}]}\n",
+        b"[{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, \
+          {\"from\": \"gpt\", \"value\": \"b\"}]}]",
     ];
     let prompts: Vec<Vec<u8>> = prompts.iter().map(|text| text.to_vec()).collect();
     survives("prompts", &prompts, |bytes| {
@@ -199,8 +201,10 @@ fn prompts_and_traces() {
         }
     });
     let traces: [&[u8]; 2] = [
-        b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n2023-11-16 18:15:50.9,396,109\n",
-        b"{\"timestamp\": 0, \"input_length\": 6755, \"output_length\": 500}\n{\"timestamp\": 3000, \"input_length\": 1, \"output_length\": 9}\n",
+        b"TIMESTAMP,ContextTokens,GeneratedTokens\n\
+          2023-11-16 18:15:46.68,374,44\n2023-11-16 18:15:50.9,396,109\n",
+        b"{\"timestamp\": 0, \"input_length\": 6755, \"output_length\": 500}\n\
+          {\"timestamp\": 3000, \"input_length\": 1, \"output_length\": 9}\n",
     ];
     let traces: Vec<Vec<u8>> = traces.iter().map(|text| text.to_vec()).collect();
     survives("traces", &traces, |bytes| {

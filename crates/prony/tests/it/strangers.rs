@@ -1,5 +1,5 @@
-//! Texts of strangers, in saved reports, plan files, collections and replies: a terminal and a build
-//! server find nothing in the output that they obey.
+//! Texts of strangers, in saved reports, plan files, collections and replies: a terminal and a
+//! build server find nothing in the output that they obey.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::rig::{Ended, prony};
 
 const HOSTILE: &str = "x\u{1b}[31m\u{9b}2J\u{202e}\u{200b}\u{2028}\r\n::stop-commands::y\n##[error]z \
-                       ##vso[task.complete] ##teamcity[x] ::error::u";
+     ##vso[task.complete] ##teamcity[x] ::error::u";
 
 fn assert_plain(what: &str, ended: &Ended) {
     for output in [&ended.stdout, &ended.stderr] {
@@ -161,7 +161,7 @@ fn serve(answer: Vec<u8>) -> String {
 
 #[test]
 fn texts_of_a_goaway() {
-    // So many blanks that a wrapped line starts with the command.
+    // Enough blanks that a wrapped line starts with the command.
     for text in [HOSTILE.to_owned(), format!("{}::stop-commands::x ##[error]", " ".repeat(30))] {
         let goaway = [&[0, 0, 0, 0, 0, 0, 0, 11], text.as_bytes()].concat();
         let url = serve([frame(4, 0, 0, &[]), frame(7, 0, 0, &goaway)].concat());
