@@ -167,9 +167,7 @@ pub fn reason(reason: &Reason, summary: &Summary) -> String {
             units::rate(*target),
             more_threads(summary, ", ")
         ),
-        &Reason::SendLag { sent, percentile, lag, time, typical } => {
-            meter::lag(&meter::Late { sent, percentile, lag, time, typical }, summary)
-        }
+        Reason::SendLag { .. } => meter::lag(reason, summary),
         Reason::CpuThrottled { time, share } => format!(
             "the CPU quota of its control group throttled the meter for {}, {} of the run: raise the \
              quota (cpu.max, --cpus), or lower the load",

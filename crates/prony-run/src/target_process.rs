@@ -1,12 +1,12 @@
 //! A target server that is started for a block of load, with all its processes.
 //!
-//! A guard starts the command, and adopts its descendants whose parents end: whoever forks, calls
-//! setsid or leaves its process group stays below the guard, where prony finds and ends it. The
+//! A guard starts the command, and adopts its descendants whose parents end: those that fork, call
+//! setsid or leave their process group stay below the guard, where prony finds and ends them. The
 //! guard's process group is its own: Ctrl-C is for prony. A process of the guard waits for the end
 //! of prony and then ends all of them, so that no server outlives a prony that was killed.
 //!
 //! The address must be free before the start, and what listens there afterwards must belong to a
-//! process below the guard; if that cannot be told, [`TargetProcess::doubt`] says so.
+//! process below the guard; if that is not known, [`TargetProcess::doubt`] says so.
 
 mod listener;
 mod tree;
@@ -45,7 +45,8 @@ const SHOWN_BYTES: u64 = 16 << 10;
 
 /// The guard. First it starts the process that waits for the end of prony, which closes the pipe;
 /// that process then ends the guard's children until there are none, as these are also the orphans
-/// of those that have ended; the guard itself must survive the end of prony until then. Its number goes to prony, like the exit status of the command.
+/// of those that have ended; the guard itself must survive the end of prony until then. Its number
+/// goes to prony, like the exit status of the command.
 const GUARD: &str = r#"exec 3<&0 </dev/null 4>&1 >&2
 trap : PIPE
 {
@@ -161,7 +162,7 @@ impl TargetProcess {
         Ok(true)
     }
 
-    /// Why it cannot be told whether the load reaches the server that was started, if so.
+    /// Why it is not known whether the load reaches the server that was started, if so.
     pub fn doubt(&self, plan: &Plan) -> Option<String> {
         let started: BTreeSet<i32> = self.processes().iter().map(|process| process.pid).collect();
         plan.endpoints.iter().find_map(|endpoint| {
@@ -174,7 +175,7 @@ impl TargetProcess {
                 Owner::Unknown(why) => format!("of {place}, {why}"),
             };
             Some(format!(
-                "It cannot be told whether each block measured the server that was started for it: \
+                "It is not known whether each block measured the server that was started for it: \
                  {why}."
             ))
         })

@@ -291,7 +291,7 @@ impl Target {
             Self::Url(scheme) => client.args(case.load()).arg(url.replacen("http", scheme, 1)),
             Self::Plan(plan) => {
                 let base = url.trim_end_matches('/');
-                // The port tells cases apart that run at the same time.
+                // Cases that run at the same time have different ports.
                 let port = base.rsplit(':').next().unwrap_or_default();
                 let path = target_dir()?.join(format!("verdicts-{port}.toml"));
                 fs::write(&path, plan.replace("URL", base))

@@ -309,8 +309,8 @@ impl Recorder {
         }
     }
 
-    /// The mean of so many gaps of a stream that has ended is `time`. What a late read of the last
-    /// message added is spread over all of them.
+    /// The mean of this many gaps of a stream that has ended is `time`. What a late read of the
+    /// last message added is spread over all of them.
     pub(super) fn mean_gap_bound(&mut self, times: (Nanos, Nanos), time: Span, gaps: u32) {
         let bound = Bound { before: Span::ZERO, read: Span::MAX, parts: gaps };
         self.bound(StreamTime::Itl, times, time, bound);

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 /// Makes the process that this command starts adopt its descendants whose parents end, in place of
-/// init: whoever forks, or leaves its process group or session, stays below it.
+/// init: those who fork, or leave their process group or session, stay below it.
 pub fn adopt_orphans(command: &mut Command) {
     let adopt = || {
         let (yes, no): (libc::c_ulong, libc::c_ulong) = (1, 0);

@@ -26,8 +26,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// When to start, as a time of the wall clock in nanoseconds since 1970; `None` = immediately.
     pub start_at: Option<u64>,
-    /// How long a load that the user stops waits for replies; [`Span::MAX`]: until the requests' own
-    /// timeouts.
+    /// How long a load that the user stops waits for replies; [`Span::MAX`]: until the requests'
+    /// own timeouts.
     pub drain: Span,
     /// Whether to pin each worker to its own core.
     pub pin: bool,

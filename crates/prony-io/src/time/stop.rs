@@ -9,7 +9,7 @@ use prony_core::units::{Nanos, Span};
 /// The mean interval of pulses: progress and the stop flag are checked about 20 times a second.
 pub(crate) const PULSE: Span = Stalls::CHECK;
 
-/// How long a run that the user stops waits for replies, unless it is told otherwise. Supervisors
+/// How long a run that the user stops waits for replies, unless it has another limit. Supervisors
 /// kill a process that does not end soon (`docker stop` after 10 s), and users do too.
 pub const DRAIN: Span = Span::from_secs(3);
 

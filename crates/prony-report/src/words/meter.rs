@@ -1,7 +1,7 @@
 //! Sentences about the meter itself: what it added to the times, and what it sent late.
 
 use prony_core::record::StreamTime;
-use prony_core::summary::{LateSend, METER_ADDED, Summary};
+use prony_core::summary::{LateSend, METER_ADDED, Reason, Summary};
 use prony_core::units::Span;
 
 use super::more_threads;
@@ -42,18 +42,11 @@ fn in_streams(time: StreamTime) -> &'static str {
     }
 }
 
-/// What was sent late.
-pub(super) struct Late {
-    pub(super) sent: LateSend,
-    pub(super) percentile: Option<f64>,
-    pub(super) lag: Span,
-    pub(super) time: Option<StreamTime>,
-    pub(super) typical: Span,
-}
-
 /// Requests or messages were sent late.
-pub(super) fn lag(late: &Late, summary: &Summary) -> String {
-    let &Late { sent, percentile, lag, time, typical } = late;
+pub(super) fn lag(reason: &Reason, summary: &Summary) -> String {
+    let &Reason::SendLag { sent, percentile, lag, time, typical } = reason else {
+        unreachable!("another reason has another sentence");
+    };
     let advice = match summary.run.precision {
         Some(precision) if lag <= precision + precision / 4 => format!(
             "--precision {precision} delays requests by up to that time: choose a finer one, or auto"

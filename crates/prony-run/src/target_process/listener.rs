@@ -39,7 +39,7 @@ pub(super) fn accepts(endpoint: &Endpoint) -> bool {
     }
 }
 
-/// Whether it can be told that nobody listens there yet: not of datagrams.
+/// Whether it is known that nobody listens there yet: not of datagrams.
 pub(super) fn can_be_free(endpoint: &Endpoint) -> bool {
     matches!(endpoint.transport(), Endpoint::Tcp { .. } | Endpoint::Unix { .. })
 }

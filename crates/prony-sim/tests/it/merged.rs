@@ -71,8 +71,8 @@ fn note(seen: &mut Seen, t: &Tally) {
         bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
         time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
         service_series, stream_series, connections, tls, proxy, http2, messages, stream_messages,
-        broadcast, pings, tokens, without_meter, streams_without_meter, phases, sessions, names, checks, groups,
-        redirects, kept, clients,
+        broadcast, pings, tokens, without_meter, streams_without_meter, phases, sessions, names,
+        checks, groups, redirects, kept, clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,

@@ -105,8 +105,8 @@ impl Kind {
                 (StreamTime::Itl, GAP),
                 (StreamTime::ChunkGap, GAP),
             ],
-            // The server answers one message of a stream after the other, so those that a late meter
-            // sends together wait in it.
+            // The server answers one message of a stream after the other, so those that a late
+            // meter sends together wait in it.
             Self::Grpc => vec![],
             Self::RoundTrips => vec![],
         }
@@ -205,8 +205,8 @@ fn p08_paused_meters_of_streams_are_reported() {
     assert!(wrong.is_empty(), "{} of 360 were called valid, the first {first:?}", wrong.len());
 }
 
-/// What the meter added to each time is known here, as the true times are all equal. The bound is at
-/// least that, and not many times as much.
+/// What the meter added to each time is known here, as the true times are all equal. The bound is
+/// at least that, and not many times as much.
 #[test]
 fn p08_the_time_added_in_streams_has_a_close_upper_bound() {
     let mut ratios = Vec::new();

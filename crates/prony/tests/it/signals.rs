@@ -1,5 +1,5 @@
-//! The first signal stops the load and waits for requests in flight, for three seconds or as long as
-//! `--drain` says. The second stops at once. The report is always complete.
+//! The first signal stops the load and waits for requests in flight, for three seconds or as long
+//! as `--drain` says. The second stops at once. The report is always complete.
 
 use std::thread;
 use std::time::{Duration, Instant};

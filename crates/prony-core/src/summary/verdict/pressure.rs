@@ -57,8 +57,8 @@ impl Summary {
 
     /// A worker waited in a run queue. What is read after a wait is late by that wait, so waits add
     /// at most the mean wait to the mean of any time that is measured, but no larger share than the
-    /// share of the waits in the time in which something was in flight. A worker that was busy or waiting all
-    /// the time would have done more work.
+    /// share of the waits in the time in which something was in flight. A worker that was busy or
+    /// waiting all the time would have done more work.
     fn waited(&self) -> Option<Reason> {
         let waited = |i: usize| self.workers[i].sched_delay.map_or(Span::ZERO, |t| t.total);
         let worker = (0..self.workers.len()).max_by_key(|&i| waited(i))?;
