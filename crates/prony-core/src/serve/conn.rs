@@ -251,11 +251,25 @@ impl Conn {
         if let Answer::Events(events) = &mut pending.answer { Some(events) } else { None }
     }
 
-    /// Put an answer back of which a part was removed.
-    pub(super) fn put_back(&mut self, events: Box<Events>) {
+    /// How many answers wait.
+    pub(super) fn queue_len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// How many answers wait on a stream of HTTP/2, or without it.
+    pub(super) fn waiting(&mut self, stream: u32) -> usize {
+        match &mut self.h2 {
+            Some(session) => session.waiting(stream),
+            None => self.queue.len(),
+        }
+    }
+
+    /// Put an answer back of which a part was removed. Returns its number.
+    pub(super) fn put_back(&mut self, events: Box<Events>) -> u64 {
         let is_ready = events.has_more();
         self.first -= 1;
         self.queue.push_front(Pending { is_ready, answer: Answer::Events(events) });
+        self.first
     }
 
     /// Remove and return the next answer, if it is ready.

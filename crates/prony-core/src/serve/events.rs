@@ -14,6 +14,7 @@ use super::reply::{After, Connection, Reply};
 use super::request::{Head, Route};
 use super::served::Served;
 use super::station::Ticket;
+use super::work::{EVENTS_AHEAD, not_too_late};
 use super::{Draw, Serve};
 use crate::rng::{self, Stream};
 use crate::units::{Nanos, Span};
@@ -170,6 +171,8 @@ pub(super) struct Events {
     /// With HTTP/2: an event that is not completely sent, and its part that is.
     pub(super) piece: Vec<u8>,
     pub(super) at: usize,
+    /// When the last event was due, if the next one has no timer until some are written.
+    parked: Option<Nanos>,
 }
 
 impl Events {
@@ -194,12 +197,13 @@ impl Events {
             after: if is_http10 { After::Close } else { reply.after },
             piece: Vec::new(),
             at: 0,
+            parked: None,
         }
     }
 
-    /// The next event is due, and the last one if the stream `ends`. Returns the number of the
-    /// request and that of the event after it, if there is one.
-    pub(super) fn is_due(&mut self, ends: bool) -> Option<(u64, u64)> {
+    /// The next event was due at `at`, and is the last one if the stream `ends`. Returns the number
+    /// of the request and that of the event after it, if that one has a timer now.
+    pub(super) fn is_due(&mut self, ends: bool, at: Nanos) -> Option<(u64, u64)> {
         self.due += 1;
         if ends {
             self.count = self.due;
@@ -208,7 +212,23 @@ impl Events {
                 model.output = model.output.min(written);
             }
         }
-        (self.due < self.count).then_some((self.number, self.due))
+        if self.due >= self.count {
+            return None;
+        }
+        if !self.is_whole() && self.due - self.written >= EVENTS_AHEAD {
+            self.parked = Some(at);
+            return None;
+        }
+        Some((self.number, self.due))
+    }
+
+    /// If the next event has no timer, and enough of those before it are written: what `is_due`
+    /// would have returned, and when the last one was due.
+    pub(super) fn unpark(&mut self) -> Option<((u64, u64), Nanos)> {
+        if self.parked.is_none() || self.due - self.written > EVENTS_AHEAD / 2 {
+            return None;
+        }
+        self.parked.take().map(|at| ((self.number, self.due), at))
     }
 
     /// Whether the reply is sent in one piece, when its last event is due.
@@ -396,6 +416,9 @@ impl Serve {
     pub(super) fn prompt(head: &Head, body: &[u8]) -> Result<Option<Prompt>, &'static str> {
         match head.route {
             Route::Model(api) if head.has_body => match Prompt::parse(api, body) {
+                Some(prompt) if prompt.is_too_long() => {
+                    Err("max_tokens over 131072 with ignore_eos, but without stream\n")
+                }
                 Some(prompt) => Ok(Some(prompt)),
                 None => Err("the body is not a JSON object\n"),
             },
@@ -464,16 +487,23 @@ impl Serve {
     }
 
     /// If this is a stream, its next event was due at `at`.
-    pub(super) fn event_is_due(&mut self, ticket: Ticket, at: Nanos) {
+    pub(super) fn event_is_due(&mut self, ticket: Ticket, at: Nanos, now: Nanos) {
         let ends = self.slots.is_stopping();
         let events = self.conn(ticket.id).and_then(|c| c.events(ticket.entry));
-        let next = events.and_then(|events| events.is_due(ends));
-        self.follow_event(next, ticket, at);
+        let next = events.and_then(|events| events.is_due(ends, at));
+        self.follow_event(next, ticket, at, now);
     }
 
-    /// The event after one that was due at `at`.
-    pub(super) fn follow_event(&mut self, next: Option<(u64, u64)>, ticket: Ticket, at: Nanos) {
+    /// The event after one that was due at `at`, and is handled now.
+    pub(super) fn follow_event(
+        &mut self,
+        next: Option<(u64, u64)>,
+        ticket: Ticket,
+        at: Nanos,
+        now: Nanos,
+    ) {
         if let Some((number, k)) = next {
+            let at = not_too_late(at, now);
             let gap = self.event_time(number, k, at);
             self.station.follow(at, ticket, gap);
         }

@@ -5,6 +5,13 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
+/// The most tokens that a request can ask for.
+const LIMIT_MAX: u64 = 1_000_000_000_000;
+
+/// The most tokens of a reply that is sent in one piece, and so is in memory as a whole: the context
+/// of a large model. Streams are written as they are sent.
+const WHOLE_MAX: u64 = 131_072;
+
 /// What a request asks for, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Api {
@@ -58,14 +65,20 @@ impl Prompt {
             streams: is_set(object.get("stream")),
             has_usage: api == Api::Messages
                 || is_set(json.pointer("/stream_options/include_usage")),
-            limit: limits.iter().find_map(|key| object.get(*key)?.as_u64()).map(|n| n.max(1)),
+            limit: limits.iter().find_map(|key| object.get(*key)?.as_u64()).map(|n| n.clamp(1, LIMIT_MAX)),
             is_exact: is_set(object.get("ignore_eos")),
             input: texts.map(words).sum(),
         })
     }
 
+    /// Whether its reply would be longer than a reply in one piece can be.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.is_exact && !self.streams && self.limit.is_some_and(|limit| limit > WHOLE_MAX)
+    }
+
     /// The tokens of the reply where the model would write `tokens`.
     pub(super) fn tokens(&self, tokens: u64) -> u64 {
+        let tokens = if self.streams { tokens } else { tokens.min(WHOLE_MAX) };
         match self.limit {
             Some(limit) if self.is_exact => limit,
             Some(limit) => tokens.min(limit),

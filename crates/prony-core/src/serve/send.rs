@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 
 use super::conn::{Answer, Then};
 use super::reply::After;
+use super::station::Ticket;
+use super::work::OUTPUT;
 use super::{LINGER, Serve};
 use crate::machine::CloseHow;
 use crate::units::{ConnId, Nanos};
@@ -24,17 +26,18 @@ impl Serve {
             return self.send_h2(id, now, send);
         }
         let slot = id.slot as usize;
+        let mut left = OUTPUT;
         loop {
-            if !self.send_out(slot, send) {
+            if !self.send_out(slot, &mut left, send) {
                 return false;
             }
             if !self.after_output(id, now) {
                 return true;
             }
-            if !self.send_plain(slot, send) {
+            if !self.send_plain(slot, &mut left, send) {
                 return false;
             }
-            if !self.write(id) {
+            if !self.write(id, now) {
                 break;
             }
         }
@@ -87,14 +90,24 @@ impl Serve {
         false
     }
 
-    /// Send constant replies. Return whether all of them were accepted.
-    fn send_plain(&mut self, slot: usize, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
+    /// Send constant replies. Return whether all of them were accepted, and `left` more bytes may
+    /// be sent.
+    fn send_plain(
+        &mut self,
+        slot: usize,
+        left_bytes: &mut usize,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
         let c = &mut self.conns[slot];
         while c.plain > 0 {
+            if *left_bytes == 0 {
+                return false;
+            }
             let left = (c.plain as usize * self.plain_len) - c.plain_at as usize;
             let from = c.plain_at as usize;
             let to = (from + left).min(self.plain.len());
             let taken = send(&self.plain[from..to]);
+            *left_bytes = left_bytes.saturating_sub(taken);
             self.served.bytes_out += taken as u64;
             let sent = (from + taken) / self.plain_len;
             c.plain_at = ((from + taken) % self.plain_len) as u32;
@@ -108,8 +121,14 @@ impl Serve {
         true
     }
 
-    /// Send the output and all further pieces of a long reply. Return whether all was accepted.
-    pub(super) fn send_out(&mut self, slot: usize, send: &mut dyn FnMut(&[u8]) -> usize) -> bool {
+    /// Send the output and all further pieces of a long reply. Return whether all was accepted, and
+    /// `left` more bytes may be sent.
+    pub(super) fn send_out(
+        &mut self,
+        slot: usize,
+        left: &mut usize,
+        send: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> bool {
         let c = &mut self.conns[slot];
         let Some(out) = &mut c.out else {
             return true;
@@ -118,24 +137,30 @@ impl Serve {
             let taken = send(out.unsent());
             self.served.bytes_out += taken as u64;
             c.outstanding -= out.sent(taken, &mut self.served);
+            *left = left.saturating_sub(taken);
             if !out.unsent().is_empty() {
                 return false;
             }
             if !out.write_rest() {
                 break;
             }
+            if *left == 0 {
+                return false;
+            }
         }
+        let is_at_end = c.then != Then::Continue;
         self.outs.extend(c.out.take());
-        true
+        is_at_end || *left > 0 || !c.has_ready()
     }
 
     /// Encode ready replies, up to a limit. Return whether there is output to send.
-    fn write(&mut self, id: ConnId) -> bool {
+    fn write(&mut self, id: ConnId, now: Nanos) -> bool {
         let c = &mut self.conns[id.slot as usize];
         if !c.next_is_ready() {
             return false;
         }
         let mut out = self.outs.pop().unwrap_or_default();
+        let mut unparked = None;
         while c.then == Then::Continue && out.has_room() {
             match c.pop_ready() {
                 None => break,
@@ -152,7 +177,9 @@ impl Serve {
                 Some(Answer::Events(mut events)) => {
                     let over = events.write(&mut out, &mut self.served);
                     if !over {
-                        c.put_back(events);
+                        let next = events.unpark();
+                        let entry = c.put_back(events);
+                        unparked = next.map(|next| (entry, next));
                         break;
                     }
                     if events.after != After::Open {
@@ -169,13 +196,17 @@ impl Serve {
                 Some(Answer::Reset | Answer::StreamReset) => c.then = Then::Reset,
             }
         }
-        if out.is_empty() {
-            // Messages for others only.
-            let is_over = c.then != Then::Continue;
+        let is_over = c.then != Then::Continue;
+        // Without output, there are messages for others only.
+        let is_output = !out.is_empty();
+        if is_output {
+            c.out = Some(out);
+        } else {
             self.outs.push(out);
-            return is_over;
         }
-        c.out = Some(out);
-        true
+        if let Some((entry, (next, at))) = unparked {
+            self.follow_event(Some(next), Ticket { id, entry }, at, now);
+        }
+        is_output || is_over
     }
 }

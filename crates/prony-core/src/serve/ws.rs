@@ -14,6 +14,7 @@ use super::conn::{Answer, Counted};
 use super::latency::Latency;
 use super::request::{Head, Refusal};
 use super::station::Ticket;
+use super::work::{PUSHED_AHEAD, STEPS, not_too_late};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
 use crate::websocket::{
@@ -102,6 +103,8 @@ pub(super) struct Socket {
     received: u64,
     /// Messages that were pushed.
     pushed: u64,
+    /// When the last one was due, if the next one waits until the client reads.
+    parked: Option<Nanos>,
 }
 
 /// What a connection owes its client.
@@ -129,7 +132,24 @@ impl Socket {
             number,
             received: 0,
             pushed: 0,
+            parked: None,
         }
+    }
+
+    /// If no message is pushed until the client reads: the number of the connection and of the next
+    /// message, and when the last one was due. From now on, messages are pushed again.
+    pub(super) fn unpark(&mut self) -> Option<((u64, u64), Nanos)> {
+        self.parked.take().map(|at| ((self.number, self.pushed + 1), at))
+    }
+
+    /// Push no message until the client reads. The last one was due at `at`.
+    pub(super) fn park(&mut self, at: Nanos) {
+        self.parked = Some(at);
+    }
+
+    /// Whether no message is pushed until the client reads.
+    pub(super) fn is_parked(&self) -> bool {
+        self.parked.is_some()
     }
 
     /// The number of the next message that is pushed.
@@ -271,18 +291,27 @@ impl Serve {
     /// Send the messages that are due, unless the server is frozen.
     pub(super) fn push_messages(&mut self, now: Nanos) {
         let Some(SocketBehavior::Push(gap)) = self.behavior.ws else { return };
-        while self.held.is_none()
-            && let Some(&Reverse((at, id, stream))) = self.pushes.peek()
-            && at <= now
-        {
+        for _ in 0..STEPS {
+            let Some(&Reverse((at, id, stream))) = self.pushes.peek() else { return };
+            if self.held.is_some() || at > now {
+                return;
+            }
             self.pushes.pop();
             let size = self.behavior.size as usize;
             let Some(c) = self.conn(id).filter(|c| c.reads) else { continue };
+            let is_ahead = Self::is_ahead(c.waiting(stream), size);
             let socket = match &mut c.h2 {
                 None => c.ws.as_deref_mut(),
                 Some(session) => session.socket(stream),
             };
             let Some(socket) = socket else { continue };
+            if is_ahead {
+                socket.park(at);
+                if let Some(session) = &mut c.h2 {
+                    session.parked_sockets += 1;
+                }
+                continue;
+            }
             let (number, k, deflates) = (socket.number, socket.next_push(), socket.deflates);
             let mut message = Vec::with_capacity(size.max(20));
             write!(message, "{k}").expect("a Vec takes all");
@@ -290,7 +319,33 @@ impl Serve {
             let bytes = self.message_frame(deflates, Opcode::Text, &message);
             self.pass_frame((id, stream), bytes, now);
             self.request_transmit(id);
+            let at = not_too_late(at, now);
             self.schedule_push((id, stream), (number, k + 1), gap, at);
+        }
+    }
+
+    /// Whether so many messages of that size wait that no further one is pushed.
+    fn is_ahead(waiting: usize, size: usize) -> bool {
+        waiting.saturating_mul(Self::message_cost(size)) >= PUSHED_AHEAD
+    }
+
+    /// Push messages again on a connection that has sent what waited.
+    pub(super) fn resume_pushes(&mut self, id: ConnId, now: Nanos) {
+        let Some(SocketBehavior::Push(gap)) = self.behavior.ws else { return };
+        let size = 2 * self.behavior.size as usize;
+        let Some(c) = self.conn(id) else { return };
+        let (mut resumed, queued) = (Vec::new(), c.queue_len());
+        match (&mut c.h2, &mut c.ws) {
+            (Some(session), _) => session.unpark_sockets(size, Self::is_ahead, &mut resumed),
+            (None, Some(socket)) if socket.is_parked() => {
+                if !Self::is_ahead(queued, size) {
+                    resumed.extend(socket.unpark().map(|next| (0, next)));
+                }
+            }
+            _ => {}
+        }
+        for (stream, (next, at)) in resumed {
+            self.schedule_push((id, stream), next, gap, not_too_late(at, now));
         }
     }
 
@@ -330,7 +385,7 @@ impl Serve {
                 let work = self.service_time(number, k, now);
                 let ticket = Ticket { id, entry: self.conns[id.slot as usize].push(answer) };
                 if self.enter(ticket, work, now) {
-                    self.ready(ticket, now);
+                    self.ready(ticket, now, now);
                 }
             }
             Owed::Pong(pong) => {

@@ -272,7 +272,7 @@ impl Backend for Direct {
         Flow::Continue(())
     }
 
-    fn process_events(&mut self, m: &mut dyn Machine) -> Flow {
+    fn process_events(&mut self, m: &mut dyn Machine, _stop: &StopFlag) -> Flow {
         let now = self.common.pace.now();
         let at_most = match self.common.due() {
             _ if self.common.yielded => Span::ZERO,

@@ -22,6 +22,10 @@ use crate::time::stop::StopFlag;
 /// How often to read how long the thread waited for a CPU: a reading takes nearly a microsecond.
 const SCHED_DELAY_INTERVAL: Span = Span::from_micros(100);
 
+/// How long the events of a turn may take before the driver checks whether it has to stop. An event
+/// of a server whose clients ask for much may take milliseconds.
+pub(crate) const TURN_MAX: Span = Span::from_millis(100);
+
 /// Whether the run continues.
 pub(crate) type Flow = ControlFlow<()>;
 
@@ -147,8 +151,9 @@ pub(crate) trait Backend {
     fn on_pulse(&mut self, m: &mut dyn Machine) -> Flow;
 
     /// Wait for events, the machine's deadline or the next pulse, and pass the events to the
-    /// machine. Does not wait if the machine has yielded.
-    fn process_events(&mut self, m: &mut dyn Machine) -> Flow;
+    /// machine. Does not wait if the machine has yielded. If the events take longer than
+    /// [`TURN_MAX`], it leaves some for the next call, or checks `stop` between them.
+    fn process_events(&mut self, m: &mut dyn Machine, stop: &StopFlag) -> Flow;
 
     /// Open a connection. [`Backend::process_events`] reports the outcome to the machine.
     fn connect(&mut self, id: ConnId, endpoint: u32);
@@ -200,15 +205,22 @@ pub(crate) trait Backend {
             self.on_pulse(subject.machine())?;
         }
         let m = subject.machine();
+        self.check_stop(m, stop)?;
+        self.tick(m)?;
+        self.process_events(m, stop)?;
+        self.resume_yielded(m)
+    }
+
+    /// Report a stop request to the machine.
+    #[inline]
+    fn check_stop(&mut self, m: &mut dyn Machine, stop: &StopFlag) -> Flow {
         let common = self.common();
         if let Some(how) = common.pace.new_stop_request(stop) {
             let now = common.pace.read_clock();
             m.on_stop(how, now);
-            self.act(m, None)?;
+            return self.act(m, None);
         }
-        self.tick(m)?;
-        self.process_events(m)?;
-        self.resume_yielded(m)
+        Flow::Continue(())
     }
 
     /// Resume what the machine has postponed until after a poll.

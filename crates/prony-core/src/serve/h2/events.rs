@@ -74,7 +74,8 @@ impl Session {
         self.finish(id, out.bytes());
     }
 
-    fn keep_events(&mut self, id: u32, events: Box<Events>) {
+    fn keep_events(&mut self, id: u32, mut events: Box<Events>) {
+        self.unparked.extend(events.unpark().map(|(next, at)| (id, next, at)));
         if let Some(stream) = self.streams.get_mut(id) {
             stream.reply = Progress::Events(events);
         }

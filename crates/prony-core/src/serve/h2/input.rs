@@ -446,8 +446,9 @@ impl Serve {
         let ticket = Ticket { id, entry: u64::from(stream) };
         if self.enter(ticket, work, now) {
             let is_stopping = self.slots.is_stopping();
-            let next = session.events(ticket.entry).and_then(|events| events.is_due(is_stopping));
-            self.follow_event(next, ticket, now);
+            let events = session.events(ticket.entry);
+            let next = events.and_then(|events| events.is_due(is_stopping, now));
+            self.follow_event(next, ticket, now, now);
             session.ready(u64::from(stream));
         }
     }

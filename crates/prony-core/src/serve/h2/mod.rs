@@ -103,6 +103,11 @@ pub(super) struct Session {
     messages_sent: u64,
     /// Events that were written and are not counted yet.
     events_sent: u64,
+    /// The streams whose next event gets a timer again: the number of the request and the event, and
+    /// when the event before it was due.
+    unparked: Vec<(u32, (u64, u64), Nanos)>,
+    /// How many connections of WebSocket get no pushed messages until the client reads.
+    pub(super) parked_sockets: usize,
     /// Messages of WebSocket that are to be sent to all others.
     casts: Vec<Cast>,
     owed: Owed,
@@ -202,6 +207,8 @@ impl Session {
             resumed: Vec::new(),
             messages_sent: 0,
             events_sent: 0,
+            unparked: Vec::new(),
+            parked_sockets: 0,
             casts: Vec::new(),
             owed: Owed { settings: true, window: true, ..Owed::default() },
             calm: Calm::new(now),

@@ -6,6 +6,8 @@ use std::collections::VecDeque;
 use super::super::Serve;
 use super::super::conn::{Answer, Counted, Out, Then};
 use super::super::reply::{After, Content, PIECE, Reply};
+use super::super::station::Ticket;
+use super::super::work::OUTPUT;
 use super::calls::CallBlocks;
 use super::streams::{Body, Progress, Stream};
 use super::{ACKNOWLEDGED_AFTER, Alarm, GOAWAY_PING, Session};
@@ -62,8 +64,9 @@ impl Serve {
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
         let slot = id.slot as usize;
+        let mut left = OUTPUT;
         loop {
-            if !self.send_out(slot, send) {
+            if !self.send_out(slot, &mut left, send) {
                 return false;
             }
             if !self.after_output(id, now) {
@@ -108,10 +111,15 @@ impl Serve {
             let is_quick = session.is_silent || self.slots.is_stopping() && !session.has_failed;
             c.then = Then::End(if is_quick { After::Close } else { After::Linger });
         }
+        let unparked = std::mem::take(&mut session.unparked);
         if out.unsent().is_empty() {
             self.outs.push(out);
         } else {
             c.out = Some(out);
+        }
+        for (stream, next, at) in unparked {
+            let ticket = Ticket { id, entry: u64::from(stream) };
+            self.follow_event(Some(next), ticket, at, now);
         }
         self.resume_calls(id, now);
         true

@@ -133,6 +133,11 @@ impl StreamSocket {
         self.entries.iter().any(|entry| !entry.0)
     }
 
+    /// How many frames wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Add what is sent after the rest, when it is ready. Returns its number.
     fn push(&mut self, is_ready: bool, answer: Answer) -> u32 {
         self.entries.push_back((is_ready, answer));
@@ -315,6 +320,41 @@ impl Session {
         if let Some(line) = self.line(stream) {
             line.push(true, Answer::Bytes(frame, Counted::Message));
             self.queue(stream);
+        }
+    }
+
+    /// How many frames wait on a stream.
+    pub(in super::super) fn waiting(&mut self, stream: u32) -> usize {
+        self.line(stream).map_or(0, |line| line.waiting())
+    }
+
+    /// Push messages again on the streams that have sent what waited, unless `is_ahead` with that
+    /// many of that size.
+    pub(in super::super) fn unpark_sockets(
+        &mut self,
+        size: usize,
+        is_ahead: fn(usize, usize) -> bool,
+        resumed: &mut Vec<(u32, ((u64, u64), Nanos))>,
+    ) {
+        if self.parked_sockets == 0 {
+            return;
+        }
+        self.parked_sockets = 0;
+        for stream in self.streams.iter_mut() {
+            let Progress::Socket(line) = &mut stream.reply else { continue };
+            if !line.socket.is_parked() {
+                continue;
+            }
+            match line.socket.unpark() {
+                Some(next) if !is_ahead(line.entries.len(), size) => {
+                    resumed.push((stream.id, next));
+                }
+                Some((_, at)) => {
+                    line.socket.park(at);
+                    self.parked_sockets += 1;
+                }
+                None => {}
+            }
         }
     }
 

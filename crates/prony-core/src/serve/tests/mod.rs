@@ -18,6 +18,15 @@ struct Rig {
     now: Nanos,
     links: Vec<Link>,
     finished: bool,
+    /// Whether a connection whose output was accepted so far sends all of the rest at once.
+    drains: bool,
+}
+
+impl Link {
+    /// Whether its output was accepted so far, but is not over.
+    fn has_more(&self) -> bool {
+        self.blocked && self.window > 0 && self.closed.is_none()
+    }
 }
 
 /// The client side of a connection.
@@ -38,6 +47,7 @@ impl Rig {
             now: Nanos::ZERO,
             links: Vec::new(),
             finished: false,
+            drains: true,
         }
     }
 
@@ -89,6 +99,16 @@ impl Rig {
     }
 
     fn poll(&mut self) {
+        self.act();
+        while self.drains
+            && let Some(link) = self.links.iter().position(Link::has_more)
+        {
+            self.fetch(link);
+            self.act();
+        }
+    }
+
+    fn act(&mut self) {
         while let Some(action) = self.serve.poll_action() {
             match action {
                 Action::Connect { .. } | Action::Yield => panic!("a server connects to nobody"),

@@ -19,7 +19,7 @@ use prony_core::units::{ConnId, Nanos, Span};
 use super::config::Config;
 use super::dedicated::DedicatedThreads;
 use super::dial::Dial;
-use super::event_loop::{Backend, Common, Flow};
+use super::event_loop::{Backend, Common, Flow, TURN_MAX};
 use super::poller::{self, Poller};
 use super::slots::SlotTable;
 use super::write_out::{WriteOutcome, write_out};
@@ -56,6 +56,9 @@ pub struct Epoll {
     common: Common,
     conns: SlotTable<Conn>,
     buffer: Box<[u8]>,
+    /// The next event of the last poll, and how many it has found.
+    next_event: usize,
+    events: usize,
     /// Events to report, reads and writes to continue, once the machine has no more actions.
     pending: Vec<(ConnId, Pending)>,
     /// The last batch of `pending`, kept for its memory.
@@ -131,6 +134,8 @@ impl Epoll {
             common: Common::new(pace, &mut config),
             conns: SlotTable::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
+            next_event: 0,
+            events: 0,
             pending: Vec::new(),
             spare: Vec::new(),
             retries: Vec::new(),
@@ -286,9 +291,14 @@ impl Epoll {
         }
         let mut batch = std::mem::take(&mut self.spare);
         std::mem::swap(&mut batch, &mut self.pending);
-        for &(id, what) in &batch {
+        let end = self.common.pace.now() + TURN_MAX;
+        for (i, &(id, what)) in batch.iter().enumerate() {
             self.catch_up_one(m, id, what)?;
             self.tick(m)?;
+            if self.common.pace.now() > end {
+                self.pending.splice(0..0, batch[i + 1..].iter().copied());
+                break;
+            }
         }
         batch.clear();
         self.spare = batch;
@@ -348,16 +358,24 @@ impl Backend for Epoll {
         Flow::Continue(())
     }
 
-    fn process_events(&mut self, m: &mut dyn Machine) -> Flow {
-        self.common.before_poll(m);
-        self.common.left_events |= !self.pending.is_empty();
-        let n = self.wait(self.common.due());
-        self.common.after_poll(m, n);
-        self.common.left_events = n == poller::EVENTS;
-        for i in 0..n {
-            let (tag, flags) = self.poller.event(i);
+    fn process_events(&mut self, m: &mut dyn Machine, _stop: &StopFlag) -> Flow {
+        if self.next_event == self.events {
+            self.common.before_poll(m);
+            self.common.left_events |= !self.pending.is_empty();
+            let n = self.wait(self.common.due());
+            self.common.after_poll(m, n);
+            self.common.left_events = n == poller::EVENTS;
+            (self.next_event, self.events) = (0, n);
+        }
+        let end = self.common.pace.now() + TURN_MAX;
+        while self.next_event < self.events {
+            let (tag, flags) = self.poller.event(self.next_event);
+            self.next_event += 1;
             self.event(m, tag, flags)?;
             self.tick(m)?;
+            if self.common.pace.now() > end {
+                return Flow::Continue(());
+            }
         }
         self.catch_up(m)
     }

@@ -42,6 +42,10 @@ use ring::{Completed, Ring};
 /// `Conn::endpoint` of an accepted connection.
 const ACCEPTED: u32 = u32::MAX;
 
+/// After how many completions of a batch to check whether to stop. (What a batch has sent must be
+/// settled with the batch, so none can be left for the next turn.)
+const STOP_INTERVAL: u32 = 16;
+
 /// The io_uring driver.
 #[derive(Debug)]
 pub struct Uring {
@@ -336,7 +340,7 @@ impl Backend for Uring {
         Flow::Continue(())
     }
 
-    fn process_events(&mut self, m: &mut dyn Machine) -> Flow {
+    fn process_events(&mut self, m: &mut dyn Machine, stop: &StopFlag) -> Flow {
         self.arm_listeners();
         self.common.before_poll(m);
         self.common.left_events |= !self.pending.is_empty() || self.has_flushing();
@@ -344,9 +348,15 @@ impl Backend for Uring {
         self.ring.next_batch();
         self.common.pace.read_clock();
         self.common.after_poll(m, n);
+        let mut handled = 0_u32;
         while let Some(completed) = self.ring.next() {
             self.complete(m, completed)?;
             self.tick(m)?;
+            handled += 1;
+            if handled.is_multiple_of(STOP_INTERVAL) && stop.stop_request().is_some() {
+                self.common.pace.read_clock();
+                self.check_stop(m, stop)?;
+            }
         }
         self.catch_up(m)?;
         self.ring.buffers().publish();

@@ -63,7 +63,7 @@ impl Backend for Userspace {
         Flow::Continue(())
     }
 
-    fn process_events(&mut self, m: &mut dyn Machine) -> Flow {
+    fn process_events(&mut self, m: &mut dyn Machine, _stop: &StopFlag) -> Flow {
         self.common.before_poll(m);
         self.common.left_events |= !self.pending.is_empty();
         let own = self.timers.first().map(|&(at, _)| self.nanos(at));
