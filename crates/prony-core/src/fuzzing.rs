@@ -485,7 +485,11 @@ fn respond(stream: &[u8], cut: usize) -> ((u64, u64), Vec<u8>) {
                     });
                 }
                 Action::Close { .. } => open = false,
-                Action::Connect { .. } | Action::Yield | Action::Finished => {
+                Action::Connect { .. }
+                | Action::Pause { .. }
+                | Action::Resume { .. }
+                | Action::Yield
+                | Action::Finished => {
                     panic!("it only answers")
                 }
             }

@@ -27,6 +27,9 @@
 //!    the sockets that are ready, without waiting for more, and calls `on_turn`.
 //! 8. A driver may call `prepare_output` right before it reads the clock for a `take_output` of the
 //!    same connection. That `take_output` then follows before any other call.
+//! 9. After [`Action::Pause`] the driver reads no more from the connection until
+//!    [`Action::Resume`]. Bytes that it has read already may still follow, and so may the end of
+//!    the stream behind them. A connection that dies meanwhile is reported as ever.
 
 mod slots;
 
@@ -57,6 +60,17 @@ pub enum Action {
         id: ConnId,
         /// Whether to close it in an orderly way or to reset it.
         how: CloseHow,
+    },
+    /// Read no more from the connection: the machine has enough of its input. An accepted
+    /// connection only.
+    Pause {
+        /// Which connection.
+        id: ConnId,
+    },
+    /// Read from the connection again.
+    Resume {
+        /// Which connection.
+        id: ConnId,
     },
     /// Check the sockets, then call `on_turn`: there is more to do, but incoming events must not
     /// wait for all of it.
@@ -200,7 +214,8 @@ pub trait Machine {
     /// connection is writable. `now` was read before the first write of this call. It is the `sent`
     /// timestamp of the requests whose first byte `send` accepts. Returns whether everything has
     /// been accepted. A machine with much output also returns `false` after at least 64 KiB, all of
-    /// which were accepted: the driver handles the sockets that are ready, and calls again.
+    /// which were accepted (and a server after much work): the driver handles the sockets that are
+    /// ready, and calls again.
     fn take_output(&mut self, id: ConnId, now: Nanos, send: &mut dyn FnMut(&[u8]) -> usize)
     -> bool;
 

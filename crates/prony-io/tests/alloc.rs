@@ -138,6 +138,7 @@ impl Peer {
                 }
                 Action::Close { id, .. } => self.requested.retain(|(other, _)| *other != id),
                 Action::Yield => self.yielded = true,
+                Action::Pause { .. } | Action::Resume { .. } => {}
                 Action::Finished => unreachable!("the plan is unlimited"),
             }
         }

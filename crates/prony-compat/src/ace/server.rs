@@ -241,7 +241,10 @@ impl Client {
                     echo.take_output(id, Nanos::ZERO, &mut send);
                 }
                 Action::Close { .. } | Action::Finished => return Ok(false),
-                Action::Connect { .. } | Action::Yield => {}
+                Action::Connect { .. }
+                | Action::Pause { .. }
+                | Action::Resume { .. }
+                | Action::Yield => {}
             }
             if let Some(line) = broken {
                 return Err(line);

@@ -20,6 +20,11 @@ use crate::machine::{Action, CloseHow, Machine, Slots, StopRequest};
 use crate::units::{ConnId, Nanos, Span};
 use peer::{Peer, Taken};
 
+/// How many unread replies all clients together may have (they use up to 100 MB). A client that
+/// wants more is disconnected, unless it has few itself.
+const UNREAD_MAX: usize = 1 << 21;
+const UNREAD_ALWAYS: usize = 1_024;
+
 /// The limits of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoBehavior {
@@ -60,6 +65,8 @@ pub struct Echo {
     /// Clients whose first bytes are awaited, with their deadlines, earliest first.
     fresh: BinaryHeap<Reverse<(Nanos, ConnId)>>,
     actions: VecDeque<Action>,
+    /// The unread replies of all clients.
+    unread: usize,
     /// Scratch: a reply to send.
     out: Vec<u8>,
 }
@@ -81,6 +88,7 @@ impl Echo {
             slots: Slots::default(),
             fresh: BinaryHeap::new(),
             actions: VecDeque::new(),
+            unread: 0,
             out: Vec::new(),
         }
     }
@@ -105,7 +113,9 @@ impl Echo {
     }
 
     fn end(&mut self, id: ConnId, how: CloseHow) {
-        self.peers[id.slot as usize].end();
+        let peer = &mut self.peers[id.slot as usize];
+        self.unread -= peer.unread();
+        peer.end();
         self.actions.push_back(Action::Close { id, how });
         self.slots.give(id.slot, &mut self.actions);
     }
@@ -128,14 +138,18 @@ impl Machine for Echo {
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], _now: Nanos) {
         let (limits, slot) = (self.limits, id.slot as usize);
         let Some(peer) = self.peer(id) else { return };
+        let before = peer.unread();
         let taken = peer.take(data, &limits);
+        let unread = peer.unread();
         let request_output = peer.owes() && !peer.output_requested && !peer.blocked;
         peer.output_requested |= request_output;
         self.echoed.bytes_in += data.len() as u64;
         if !self.fresh.is_empty() {
             self.remove_started();
         }
+        self.unread += unread - before;
         let Taken { messages, refused } = taken;
+        let refused = refused || (self.unread > UNREAD_MAX && unread > UNREAD_ALWAYS);
         self.echoed.messages += messages;
         if refused {
             self.echoed.refused += 1;
@@ -198,9 +212,11 @@ impl Machine for Echo {
             return true;
         };
         peer.output_requested = false;
+        let before = peer.unread();
         let (sent, all) = peer.send(&mut self.out, send);
         peer.blocked = !all;
         let over = all && (peer.ended || peer.is_done());
+        self.unread -= before - peer.unread();
         self.echoed.bytes_out += sent;
         if over {
             self.end(id, CloseHow::Orderly);

@@ -8,6 +8,10 @@ use crate::units::ConnId;
 
 /// How many unread replies a client may have before it is disconnected.
 const OWED_MAX: usize = 1 << 16;
+/// How many places for unread replies a free slot keeps.
+const KEPT: usize = 1_024;
+/// How many bytes one call sends before others have their turn.
+const OUTPUT: usize = 256 << 10;
 /// Replies up to this many bytes are sent together.
 const BATCH: usize = 64 << 10;
 
@@ -87,6 +91,7 @@ impl Peer {
     pub(super) fn end(&mut self) {
         self.open = false;
         self.owed.clear();
+        self.owed.shrink_to(KEPT);
     }
 
     pub(super) fn is(&self, id: ConnId) -> bool {
@@ -115,6 +120,11 @@ impl Peer {
     /// Whether all announced exchanges are complete and answered.
     pub(super) fn is_done(&self) -> bool {
         self.state == State::Done && self.owed.is_empty()
+    }
+
+    /// How many replies are unread.
+    pub(super) fn unread(&self) -> usize {
+        self.owed.len()
     }
 
     /// Whether there is something to send.
@@ -215,7 +225,8 @@ impl Peer {
         self.head.first_chunk().copied()
     }
 
-    /// Send the owed replies. Returns how many bytes were accepted, and whether these were all.
+    /// Send the owed replies. Returns how many bytes were accepted, and whether these were all. If
+    /// there are many, some are left for the next call.
     pub(super) fn send(
         &mut self,
         out: &mut Vec<u8>,
@@ -245,6 +256,9 @@ impl Peer {
             if done == out.len() {
                 self.owed.drain(..ends);
                 self.sent = 0;
+                if sum >= OUTPUT as u64 {
+                    return (sum, self.owed.is_empty());
+                }
                 continue;
             }
             let mut of = first;

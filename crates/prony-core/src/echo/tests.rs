@@ -234,3 +234,51 @@ fn answers_each_datagram_alone() {
     assert_eq!(answered(&reply(4, 9), true), None, "two responders would exchange replies forever");
     assert_eq!(answered(b"", true), None);
 }
+
+/// A client that reads everything at once does not keep the responder from others.
+#[test]
+fn long_replies_are_sent_in_turns() {
+    let mut client = Client::new(false);
+    let kind = Kind::Request { reply: 1 << 20 };
+    let one = Header { kind, length: 0, sequence: 7 }.bytes();
+    client.echo.on_recv(client.id, &mut one.repeat(1_000), T0);
+    while client.echo.poll_action().is_some() {}
+    let (mut calls, mut sum) = (0, 0);
+    loop {
+        let mut got = 0;
+        let all = client.echo.take_output(client.id, T0, &mut |piece| {
+            got += piece.len();
+            piece.len()
+        });
+        (calls, sum) = (calls + 1, sum + got);
+        assert!(got <= 2 << 20, "{got} bytes in one call");
+        if all {
+            break;
+        }
+    }
+    assert_eq!((calls, sum), (1_000, 1_000 * ((1 << 20) + HEADER)));
+}
+
+/// Clients that send and do not read: what they are owed is bounded, and others are served.
+#[test]
+fn unread_replies_of_all_clients_are_bounded() {
+    let mut echo = Echo::new(EchoBehavior::default(), vec![false]);
+    let one = Header { kind: Kind::Request { reply: 8 }, length: 0, sequence: 7 }.bytes();
+    for _ in 0..200 {
+        let id = echo.on_accepted(0, T0).expect("it is not stopping");
+        echo.on_recv(id, &mut one.repeat(60_000), T0);
+        while echo.poll_action().is_some() {}
+    }
+    assert!(echo.unread <= UNREAD_MAX, "{}", echo.unread);
+    assert_eq!(echo.echoed.refused, 200 - UNREAD_MAX as u64 / 60_000);
+    let id = echo.on_accepted(0, T0).expect("it is not stopping");
+    echo.on_recv(id, &mut one.repeat(100), T0);
+    let mut got = 0;
+    echo.take_output(id, T0, &mut |piece| {
+        got += piece.len();
+        piece.len()
+    });
+    assert_eq!(got, 100 * (HEADER + 8));
+    echo.on_stop(StopRequest::Now, T0);
+    assert_eq!(echo.unread, 0);
+}

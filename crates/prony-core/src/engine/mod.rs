@@ -325,6 +325,7 @@ impl<P: Carrier> Engine<P> {
                 // The driver has not taken the last bytes.
                 Action::Close { id, .. } if self.close_waits(id) => continue,
                 Action::Close { .. } => {}
+                Action::Pause { .. } | Action::Resume { .. } => {}
                 Action::Yield | Action::Finished => {}
             }
             return Some(action);

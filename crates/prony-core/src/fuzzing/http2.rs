@@ -149,14 +149,18 @@ fn drive(serve: &mut Serve, id: ConnId, now: Nanos, out: &mut Vec<u8>) -> bool {
     while let Some(action) = serve.poll_action() {
         match action {
             Action::Transmit { .. } => {
-                serve.take_output(id, now, &mut |bytes| {
+                while !serve.take_output(id, now, &mut |bytes| {
                     out.extend_from_slice(bytes);
                     bytes.len()
-                });
+                }) {
+                    assert!(out.len() < 64 << 20, "no end of output");
+                }
                 assert!(out.len() < 64 << 20, "no end of output");
             }
             Action::Close { .. } => is_open = false,
-            Action::Connect { .. } | Action::Yield => panic!("it only answers"),
+            Action::Yield => serve.on_turn(now),
+            Action::Pause { .. } | Action::Resume { .. } => {}
+            Action::Connect { .. } => panic!("it only answers"),
             Action::Finished => {}
         }
     }

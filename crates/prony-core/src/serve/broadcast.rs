@@ -4,12 +4,14 @@
 use std::fmt;
 
 use super::behavior::Draw;
+use super::budget::{CONNECTION_BUDGET, ENTRY};
 use super::conn::{Answer, Counted};
 use super::ws::SocketBehavior;
 use super::{Serve, Share};
+use crate::machine::Action;
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos};
-use crate::websocket::Opcode;
+use crate::websocket::{CloseCode, Opcode};
 
 /// The mistakes of a server that broadcasts, as shares of its deliveries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,6 +37,27 @@ pub(super) struct Cast {
     pub(super) k: u64,
     pub(super) opcode: Opcode,
     pub(super) message: Vec<u8>,
+    /// How far it is: the next slot of connections, and the requests so far when it began. Those
+    /// that came later are no receivers.
+    pub(super) slot: usize,
+    pub(super) before: u64,
+    /// Its frame, not compressed and compressed.
+    pub(super) frames: [Option<Vec<u8>>; 2],
+}
+
+/// How many deliveries one call makes, and how many bytes it delivers, before others have their
+/// turn.
+const DELIVERIES: usize = 512;
+const DELIVERED: usize = 1 << 20;
+
+/// How many bytes of messages may wait to be sent to all others. Beyond it, the messages of
+/// publishers wait on their connections, which are then not read.
+pub(super) const CASTS: usize = 1 << 20;
+
+impl Cast {
+    pub(super) fn cost(&self) -> usize {
+        ENTRY + self.message.len()
+    }
 }
 
 impl BroadcastFaults {
@@ -71,25 +94,93 @@ impl fmt::Display for BroadcastFaults {
 }
 
 impl Serve {
-    /// Send the messages that are ready for it to all others.
+    /// A message is to be sent to all others.
+    pub(super) fn cast(&mut self, cast: Cast) {
+        self.cast_bytes += cast.cost();
+        self.casts.push_back(cast);
+    }
+
+    /// Start to send the messages that are ready for it to all others.
     pub(super) fn broadcast(&mut self, now: Nanos) {
+        if !self.is_casting && !self.casts.is_empty() {
+            self.go_on_casting(now);
+        }
+    }
+
+    /// Send messages to all others, some deliveries at a time.
+    pub(super) fn go_on_casting(&mut self, now: Nanos) {
         let Some(SocketBehavior::Broadcast(faults)) = self.behavior.ws else { return };
-        for cast in std::mem::take(&mut self.casts) {
-            // Each form is made once.
-            let mut frames = [None, None];
-            for slot in 0..self.conns.len() {
-                let Some(id) = self.conns[slot].id(slot as u32) else { continue };
-                for (stream, receiver, deflates) in self.receivers(slot) {
-                    if (id, stream) == cast.publisher {
-                        continue;
-                    }
-                    let frame = frames[usize::from(deflates)].get_or_insert_with(|| {
-                        self.message_frame(deflates, cast.opcode, &cast.message)
-                    });
-                    self.deliver((id, stream), receiver, (&cast, frame), faults, now);
-                    self.request_transmit(id);
-                }
+        let (mut deliveries, mut bytes) = (0, 0);
+        self.is_casting = true;
+        while let Some(mut cast) = self.casts.pop_front() {
+            if cast.slot == 0 {
+                cast.before = self.served.requests;
             }
+            while cast.slot < self.conns.len() {
+                if deliveries >= DELIVERIES || bytes >= DELIVERED {
+                    self.casts.push_front(cast);
+                    self.actions.push_back(Action::Yield);
+                    return;
+                }
+                let slot = cast.slot;
+                cast.slot += 1;
+                let done = self.cast_to(slot, &mut cast, faults, now);
+                deliveries += done;
+                bytes += done * cast.cost();
+            }
+            self.cast_bytes -= cast.cost();
+        }
+        self.is_casting = false;
+        for id in std::mem::take(&mut self.cast_waiters) {
+            let Some(c) = self.conn(id) else { continue };
+            c.waits_to_cast = false;
+            if let Some(session) = &mut c.h2 {
+                session.release_casts();
+            }
+            self.request_transmit(id);
+        }
+    }
+
+    /// Deliver a message to the connections in a slot. Returns their number.
+    fn cast_to(
+        &mut self,
+        slot: usize,
+        cast: &mut Cast,
+        faults: BroadcastFaults,
+        now: Nanos,
+    ) -> usize {
+        let Some(id) = self.conns[slot].id(slot as u32) else { return 0 };
+        let mut done = 0;
+        for (stream, receiver, deflates) in self.receivers(slot) {
+            if (id, stream) == cast.publisher || receiver >= cast.before {
+                continue;
+            }
+            let i = usize::from(deflates);
+            let frame = match cast.frames[i].take() {
+                Some(frame) => frame,
+                None => self.message_frame(deflates, cast.opcode, &cast.message),
+            };
+            self.deliver((id, stream), receiver, (cast, &frame), faults, now);
+            cast.frames[i] = Some(frame);
+            done += 1;
+        }
+        if done > 0 {
+            self.drop_slow_reader(id, now);
+            if self.conn(id).is_some() {
+                self.account(id);
+                self.request_transmit(id);
+            }
+        }
+        done
+    }
+
+    /// Close a connection that does not read what it has subscribed to. Others go on.
+    fn drop_slow_reader(&mut self, id: ConnId, now: Nanos) {
+        let c = &mut self.conns[id.slot as usize];
+        if let Some(session) = &mut c.h2 {
+            self.served.overloads += session.drop_slow_sockets(CONNECTION_BUDGET);
+        } else if c.backlog() > CONNECTION_BUDGET && !c.lingers {
+            self.overload(id, CloseCode::POLICY, now);
         }
     }
 

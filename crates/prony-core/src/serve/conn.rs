@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 
 use super::broadcast::{Cast, Held};
+use super::budget::ENTRY;
 use super::events::Events;
 use super::h2::Session;
 use super::reply::{After, PIECE, Reply, Rest};
 use super::request::{Head, Reader};
 use super::served::Served;
+use super::station::Ticket;
 use super::ws::Socket;
 use crate::grpc::Status;
 use crate::units::{ConnId, Nanos};
@@ -59,6 +61,17 @@ pub(super) struct Conn {
     pub(super) since: Nanos,
     pub(super) lingers: bool,
     pub(super) armed: bool,
+    /// Whether the driver does not read from it; whether that may end after the sockets were
+    /// checked; and whether the client has ended its side meanwhile.
+    pub(super) is_paused: bool,
+    pub(super) is_waking: bool,
+    pub(super) ended_in_pause: bool,
+    /// Whether its next message waits until fewer are being sent to all others.
+    pub(super) waits_to_cast: bool,
+    /// The cost of the answers in `queue`, in bytes.
+    pub(super) queued: usize,
+    /// What it uses of the server's budget, in bytes.
+    pub(super) charged: usize,
 }
 
 /// A request with an incomplete body.
@@ -68,6 +81,10 @@ pub(super) struct Incoming {
     /// Its body so far, if it is to be echoed.
     pub(super) echo: Option<Vec<u8>>,
 }
+
+/// Up to how many places of its queue an empty connection keeps, and a free slot.
+const QUEUE_MAX: usize = 1_024;
+const QUEUE_KEPT: usize = 16;
 
 /// How many answers of one connection of WebSocket may wait before a pong replaces the one before
 /// it.
@@ -148,6 +165,7 @@ impl Conn {
         let buffers = (self.out.take(), std::mem::take(&mut self.stash));
         let mut queue = std::mem::take(&mut self.queue);
         queue.clear();
+        queue.shrink_to(QUEUE_KEPT);
         let generation = self.generation.wrapping_add(1);
         *self = Self { generation, queue, ..Self::default() };
         buffers
@@ -155,6 +173,12 @@ impl Conn {
 
     pub(super) fn is(&self, id: ConnId) -> bool {
         self.open && self.generation == id.generation
+    }
+
+    /// Whether this is still the connection of a request, and its stream is open.
+    pub(super) fn wants(&self, ticket: Ticket) -> bool {
+        self.is(ticket.id)
+            && self.h2.as_ref().is_none_or(|session| session.has_stream(ticket.entry))
     }
 
     pub(super) fn id(&self, slot: u32) -> Option<ConnId> {
@@ -198,6 +222,11 @@ impl Conn {
             || self.h2.as_ref().is_some_and(|session| session.wants_send())
     }
 
+    /// Whether the next answer is a message to all others.
+    pub(super) fn next_is_cast(&self) -> bool {
+        matches!(self.queue.front(), Some(Pending { answer: Answer::Cast(_), .. }))
+    }
+
     pub(super) fn next_is_ready(&self) -> bool {
         self.queue.front().is_some_and(|next| next.is_ready)
     }
@@ -208,6 +237,7 @@ impl Conn {
         if self.queue.is_empty() {
             self.plain += 1;
         } else {
+            self.queued += Answer::Plain.cost();
             self.queue.push_back(Pending { is_ready: true, answer: Answer::Plain });
         }
     }
@@ -222,6 +252,7 @@ impl Conn {
         self.outstanding += u32::from(!is_part);
         // The head of a stream does not wait for its first event.
         let is_ready = matches!(&answer, Answer::Events(events) if events.has_more());
+        self.queued += answer.cost();
         self.queue.push_back(Pending { is_ready, answer });
         self.first + self.queue.len() as u64 - 1
     }
@@ -230,8 +261,18 @@ impl Conn {
     /// is a pong: put this one in its place. Return whether it was.
     pub(super) fn replaces_pong(&mut self, pong: &[u8]) -> bool {
         let is_full = self.queue.len() >= ANSWERS_WAITING;
-        let last = self.queue.back_mut().filter(|_| is_full);
-        last.is_some_and(|last| last.answer.replaces_pong(pong))
+        let Some(last) = self.queue.back_mut().filter(|_| is_full) else { return false };
+        let before = last.answer.cost();
+        let is_replaced = last.answer.replaces_pong(pong);
+        self.queued = self.queued - before + last.answer.cost();
+        is_replaced
+    }
+
+    /// Drop the answers that wait, but for those that are being sent. Returns whether few are left.
+    pub(super) fn drop_answers(&mut self) -> bool {
+        self.first += self.queue.len() as u64;
+        (self.queue, self.queued) = (VecDeque::new(), 0);
+        self.out.as_ref().is_none_or(|out| out.size() <= 64 * PIECE)
     }
 
     /// Mark the answer with this number as ready; with HTTP/2, that of this stream.
@@ -239,7 +280,11 @@ impl Conn {
         if let Some(session) = &mut self.h2 {
             return session.ready(entry);
         }
-        self.queue[(entry - self.first) as usize].is_ready = true;
+        // It may have been dropped.
+        let place = entry.checked_sub(self.first).and_then(|at| self.queue.get_mut(at as usize));
+        if let Some(pending) = place {
+            pending.is_ready = true;
+        }
     }
 
     /// The events of the answer with this number, or of this stream.
@@ -249,6 +294,11 @@ impl Conn {
         }
         let pending = self.queue.get_mut(entry.checked_sub(self.first)? as usize)?;
         if let Answer::Events(events) = &mut pending.answer { Some(events) } else { None }
+    }
+
+    #[cfg(test)]
+    pub(super) fn queue_cost(&self) -> usize {
+        self.queue.iter().map(|pending| pending.answer.cost()).sum()
     }
 
     /// How many answers wait.
@@ -268,7 +318,9 @@ impl Conn {
     pub(super) fn put_back(&mut self, events: Box<Events>) -> u64 {
         let is_ready = events.has_more();
         self.first -= 1;
-        self.queue.push_front(Pending { is_ready, answer: Answer::Events(events) });
+        let answer = Answer::Events(events);
+        self.queued += answer.cost();
+        self.queue.push_front(Pending { is_ready, answer });
         self.first
     }
 
@@ -278,11 +330,28 @@ impl Conn {
             return None;
         }
         self.first += 1;
-        self.queue.pop_front().map(|next| next.answer)
+        let answer = self.queue.pop_front()?.answer;
+        self.queued -= answer.cost();
+        if self.queue.is_empty() && self.queue.capacity() > QUEUE_MAX {
+            self.queue = VecDeque::new();
+        }
+        Some(answer)
     }
 }
 
 impl Answer {
+    /// Roughly how much memory it uses while it waits.
+    pub(super) fn cost(&self) -> usize {
+        ENTRY
+            + match self {
+                Self::Reply(Reply { content, .. }) => content.size(),
+                Self::Bytes(bytes, _) => bytes.len(),
+                Self::Cast(cast) => cast.message.len(),
+                Self::Events(_) => 2 * ENTRY,
+                _ => 0,
+            }
+    }
+
     /// If this is a pong, put that one in its place. A client that sends pings awaits the answer to
     /// the latest one.
     pub(super) fn replaces_pong(&mut self, pong: &[u8]) -> bool {
@@ -340,6 +409,15 @@ impl Out {
     pub(super) fn write_continue(&mut self) {
         self.bytes.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         self.ends.push_back((self.bytes.len(), Counted::Continue));
+    }
+
+    /// The bytes that are not sent, and those that are in memory as a whole while they are sent.
+    pub(super) fn size(&self) -> usize {
+        self.unsent().len() + self.rest.as_ref().map_or(0, |(rest, _)| rest.size())
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The encoded bytes, to append to.

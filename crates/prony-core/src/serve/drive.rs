@@ -24,13 +24,15 @@ impl Machine for Serve {
 
     fn on_recv(&mut self, id: ConnId, data: &mut [u8], now: Nanos) {
         self.advance(now);
+        self.work = 0;
         let Some(c) = self.conn(id) else {
             return;
         };
+        let is_paused = c.is_paused;
         let mut stash = std::mem::take(&mut c.stash);
         self.served.bytes_in += data.len() as u64;
-        if stash.is_empty() {
-            let used = self.read(id, data, now);
+        if stash.is_empty() && !is_paused {
+            let used = self.read_portions(id, data, now);
             if used < data.len() {
                 if stash.capacity() == 0 {
                     stash = self.stashes.pop().unwrap_or_default();
@@ -39,15 +41,21 @@ impl Machine for Serve {
             }
         } else {
             stash.extend_from_slice(data);
-            let used = self.read(id, &stash, now);
-            stash.drain(..used);
+            if !is_paused {
+                let used = self.read_portions(id, &stash, now);
+                stash.drain(..used);
+            }
         }
-        if stash.is_empty() {
-            self.keep_stash(stash);
-        } else {
-            self.conns[id.slot as usize].stash = stash;
+        match self.conn(id).filter(|_| !stash.is_empty()) {
+            Some(c) => c.stash = stash,
+            None => self.keep_stash(stash),
         }
+        if self.conn(id).is_none() {
+            return;
+        }
+        self.account(id);
         self.request_transmit(id);
+        self.make_room(now);
     }
 
     fn on_closed(&mut self, id: ConnId, why: Option<Fault>, now: Nanos) {
@@ -55,23 +63,31 @@ impl Machine for Serve {
         let Some(c) = self.conn(id) else {
             return;
         };
-        self.served.cut_requests += match &c.h2 {
-            Some(session) => session.incomplete(),
-            None => u64::from(c.is_inside_request()),
-        };
-        let c = &mut self.conns[id.slot as usize];
-        c.reads = false;
-        c.peer_done = true;
-        if why.is_some() || c.lingers || c.has_sent_all() {
-            self.close(id, CloseHow::Orderly);
+        if c.is_paused && why.is_none() {
+            // What it has sent before is handled first.
+            c.ended_in_pause = true;
+            return;
         }
+        self.peer_ended(id, why);
     }
 
     fn on_tick(&mut self, now: Nanos) {
+        self.work = 0;
         self.advance(now);
         self.expire_timers(now);
         self.sound_alarms(now);
         self.push_messages(now);
+        self.make_room(now);
+    }
+
+    fn on_turn(&mut self, now: Nanos) {
+        self.work = 0;
+        self.advance(now);
+        self.resume(now);
+        if self.is_casting {
+            self.go_on_casting(now);
+        }
+        self.make_room(now);
     }
 
     /// `Drain` closes idle connections and answers outstanding requests before it closes the
@@ -108,6 +124,10 @@ impl Machine for Serve {
         let all = self.send(id, now, send);
         self.resume_pushes(id, now);
         self.broadcast(now);
+        if self.conn(id).is_some() {
+            self.account(id);
+        }
+        self.make_room(now);
         all
     }
 
@@ -119,5 +139,22 @@ impl Machine for Serve {
         let next =
             [self.station.deadline(), timer, alarm, thaw, push].into_iter().flatten().min()?;
         Some(self.held.map_or(next, |end| next.max(end)))
+    }
+}
+
+impl Serve {
+    /// The client has ended its side, or the connection is dead.
+    pub(super) fn peer_ended(&mut self, id: ConnId, why: Option<Fault>) {
+        let Some(c) = self.conn(id) else { return };
+        self.served.cut_requests += match &c.h2 {
+            Some(session) => session.incomplete(),
+            None => u64::from(c.is_inside_request()),
+        };
+        let c = &mut self.conns[id.slot as usize];
+        c.reads = false;
+        c.peer_done = true;
+        if why.is_some() || c.lingers || c.has_sent_all() {
+            self.close(id, CloseHow::Orderly);
+        }
     }
 }

@@ -10,6 +10,7 @@
 
 mod behavior;
 mod broadcast;
+mod budget;
 mod conn;
 mod drive;
 mod events;
@@ -35,6 +36,7 @@ pub use behavior::{
     BehaviorError, Change, CloseAfter, ServerBehavior, Share, Stall, Stalls, StatusMix,
 };
 pub use broadcast::BroadcastFaults;
+pub use budget::{CONNECTION_BUDGET, SERVER_BUDGET};
 pub use events::EventBehavior;
 pub use grpc::DESCRIPTORS;
 pub use latency::Latency;
@@ -49,6 +51,7 @@ use crate::units::{ConnId, Nanos, Span};
 use crate::websocket::Deflater;
 use behavior::Draw;
 use broadcast::Cast;
+use budget::MESSAGE_WORK;
 use conn::{Answer, Conn, Incoming, Out};
 use reply::{After, Connection, Content, PIECE, Reply};
 use request::{Event, Head, NOT_HTTP, Reader, Refusal, Route};
@@ -57,6 +60,10 @@ use station::{Station, Ticket};
 /// How long the server waits for a client to close if it was still sending when the server had sent
 /// its last reply.
 const LINGER: Span = Span::from_secs(1);
+
+/// How many unused buffers of each kind are kept, and up to which capacity.
+const BUFFERS: usize = 256;
+const KEPT: usize = 128 << 10;
 
 /// The target server.
 #[derive(Debug)]
@@ -91,8 +98,20 @@ pub struct Serve {
     /// When connections of WebSocket (on a stream, or 0) get the next message that is pushed.
     pushes: BinaryHeap<Reverse<(Nanos, ConnId, u32)>>,
     /// Messages of WebSocket that are to be sent to all others.
-    casts: Vec<Cast>,
+    casts: VecDeque<Cast>,
+    /// The cost of those messages in bytes, whether their deliveries go on after the sockets were
+    /// checked, and the publishers that wait for that.
+    cast_bytes: usize,
+    is_casting: bool,
+    cast_waiters: Vec<ConnId>,
     deflater: Option<Box<Deflater>>,
+    /// What all connections use of the server's budget, in bytes.
+    used: usize,
+    /// Roughly how many bytes of messages were read, written and compressed since the driver
+    /// called.
+    work: usize,
+    /// Connections that are read again after the sockets were checked.
+    waking: VecDeque<ConnId>,
     /// Unused buffers, to be reused.
     outs: Vec<Out>,
     stashes: Vec<Vec<u8>>,
@@ -120,8 +139,14 @@ impl Serve {
             alarms: BinaryHeap::new(),
             frozen: Vec::new(),
             pushes: BinaryHeap::new(),
-            casts: Vec::new(),
+            casts: VecDeque::new(),
+            cast_bytes: 0,
+            is_casting: false,
+            cast_waiters: Vec::new(),
             deflater: None,
+            used: 0,
+            work: 0,
+            waking: VecDeque::new(),
             outs: Vec::new(),
             stashes: Vec::new(),
             behavior,
@@ -302,6 +327,7 @@ impl Serve {
     fn request(&mut self, id: ConnId, head: Head, body: Vec<u8>, now: Nanos) {
         let number = self.served.requests;
         self.count_request(now);
+        self.work += MESSAGE_WORK;
         let (answer, work) = self.decide(id, number, head, body, now);
         let c = &mut self.conns[id.slot as usize];
         c.reads = answer.keeps_open();
@@ -442,13 +468,13 @@ impl Serve {
         if self.held.is_some() {
             return;
         }
+        let conns = &self.conns;
+        if self.station.is_full() {
+            self.station.sweep(|ticket| conns[ticket.id.slot as usize].wants(ticket));
+        }
         for _ in 0..work::STEPS {
             let conns = &self.conns;
-            let is_wanted = |ticket: Ticket| {
-                let c = &conns[ticket.id.slot as usize];
-                c.is(ticket.id)
-                    && c.h2.as_ref().is_none_or(|session| session.has_stream(ticket.entry))
-            };
+            let is_wanted = |ticket: Ticket| conns[ticket.id.slot as usize].wants(ticket);
             let Some((ticket, at)) = self.station.pop_done(now, is_wanted) else {
                 break;
             };
@@ -469,18 +495,25 @@ impl Serve {
         self.served.unanswered += left;
         self.served.outstanding -= left;
         self.served.open -= 1;
+        self.used -= c.charged;
         let (out, stash) = c.close();
-        if let Some(mut out) = out {
-            out.clear();
-            self.outs.push(out);
-        }
+        self.keep_out(out);
         self.keep_stash(stash);
         self.actions.push_back(Action::Close { id, how });
         self.slots.give(id.slot, &mut self.actions);
     }
 
+    fn keep_out(&mut self, out: Option<Out>) {
+        if let Some(mut out) = out.filter(|out| out.capacity() <= KEPT)
+            && self.outs.len() < BUFFERS
+        {
+            out.clear();
+            self.outs.push(out);
+        }
+    }
+
     fn keep_stash(&mut self, mut stash: Vec<u8>) {
-        if stash.capacity() > 0 {
+        if stash.capacity() > 0 && stash.capacity() <= KEPT && self.stashes.len() < BUFFERS {
             stash.clear();
             self.stashes.push(stash);
         }

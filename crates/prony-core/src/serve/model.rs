@@ -8,8 +8,8 @@ use serde_json::Value;
 /// The most tokens that a request can ask for.
 const LIMIT_MAX: u64 = 1_000_000_000_000;
 
-/// The most tokens of a reply that is sent in one piece, and so is in memory as a whole: the context
-/// of a large model. Streams are written as they are sent.
+/// The most tokens of a reply that is sent in one piece, and so is in memory as a whole: the
+/// context of a large model. Streams are written as they are sent.
 const WHOLE_MAX: u64 = 131_072;
 
 /// What a request asks for, by its path.
@@ -65,7 +65,10 @@ impl Prompt {
             streams: is_set(object.get("stream")),
             has_usage: api == Api::Messages
                 || is_set(json.pointer("/stream_options/include_usage")),
-            limit: limits.iter().find_map(|key| object.get(*key)?.as_u64()).map(|n| n.clamp(1, LIMIT_MAX)),
+            limit: limits
+                .iter()
+                .find_map(|key| object.get(*key)?.as_u64())
+                .map(|n| n.clamp(1, LIMIT_MAX)),
             is_exact: is_set(object.get("ignore_eos")),
             input: texts.map(words).sum(),
         })

@@ -72,6 +72,11 @@ impl Content {
         }
     }
 
+    /// The bytes of it that are in memory.
+    pub(super) fn size(&self) -> usize {
+        if let Self::Echo(bytes) = self { bytes.capacity() } else { 0 }
+    }
+
     /// Append `n` bytes from position `at`; at most [`PIECE`].
     pub(super) fn append(&self, at: u64, n: usize, out: &mut Vec<u8>) {
         match self {
@@ -153,6 +158,11 @@ impl Reply {
 }
 
 impl Rest {
+    /// The bytes of the body that are in memory.
+    pub(super) fn size(&self) -> usize {
+        self.content.size()
+    }
+
     /// Append the next piece; return whether it was the last.
     pub(super) fn next(&mut self, out: &mut Vec<u8>) -> bool {
         let n = (self.end - self.at).min(PIECE as u64);

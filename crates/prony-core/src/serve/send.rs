@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::broadcast::CASTS;
 use super::conn::{Answer, Then};
 use super::reply::After;
 use super::station::Ticket;
@@ -149,8 +150,10 @@ impl Serve {
             }
         }
         let is_at_end = c.then != Then::Continue;
-        self.outs.extend(c.out.take());
-        is_at_end || *left > 0 || !c.has_ready()
+        let all = is_at_end || *left > 0 || !c.has_ready();
+        let out = c.out.take();
+        self.keep_out(out);
+        all
     }
 
     /// Encode ready replies, up to a limit. Return whether there is output to send.
@@ -162,6 +165,12 @@ impl Serve {
         let mut out = self.outs.pop().unwrap_or_default();
         let mut unparked = None;
         while c.then == Then::Continue && out.has_room() {
+            if c.next_is_cast() && self.cast_bytes > CASTS {
+                if !std::mem::replace(&mut c.waits_to_cast, true) {
+                    self.cast_waiters.push(id);
+                }
+                break;
+            }
             match c.pop_ready() {
                 None => break,
                 Some(Answer::Plain) => {
@@ -191,7 +200,10 @@ impl Serve {
                     out.bytes().extend_from_slice(&bytes);
                     out.count(counted);
                 }
-                Some(Answer::Cast(cast)) => self.casts.push(*cast),
+                Some(Answer::Cast(cast)) => {
+                    self.cast_bytes += cast.cost();
+                    self.casts.push_back(*cast);
+                }
                 Some(Answer::Close | Answer::Leave) => c.then = Then::Close,
                 Some(Answer::Reset | Answer::StreamReset) => c.then = Then::Reset,
             }

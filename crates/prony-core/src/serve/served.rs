@@ -72,6 +72,11 @@ pub struct Served {
     pub goaways: u64,
     /// Connections that were closed because the client broke the rules of HTTP/2 or of WebSocket.
     pub violations: u64,
+    /// How often the server stopped to read from a connection on which too many answers waited.
+    pub pauses: u64,
+    /// Connections that were closed because they used too much memory: their clients do not read,
+    /// or all together send too much.
+    pub overloads: u64,
     /// Those requests that are calls of gRPC. They are counted when they start.
     pub calls: u64,
     /// Complete messages of gRPC received.
@@ -154,12 +159,13 @@ impl Served {
 
     /// All fields but the statuses of gRPC. The pattern is exhaustive, so that a new field cannot
     /// be forgotten.
-    fn counters_mut(&mut self) -> ([&mut u64; 37], &mut BTreeMap<u16, u64>) {
+    fn counters_mut(&mut self) -> ([&mut u64; 39], &mut BTreeMap<u16, u64>) {
         counters!(self;
             connections, open, open_max, requests, bad_requests, cut_requests, replies,
             truncated, resets, unanswered, outstanding, continues, idle_closes, bytes_in,
             bytes_out, in_server_max, frozen, h2_connections, h2_requests, streams, cancelled,
-            stream_resets, refused, malformed, ignored, goaways, violations, calls,
+            stream_resets, refused, malformed, ignored, goaways, violations, pauses, overloads,
+            calls,
             messages_received, messages_sent, events, sockets, socket_messages_received,
             socket_messages_sent, deliveries_lost, deliveries_duplicated, deliveries_swapped
         )
@@ -198,6 +204,8 @@ impl fmt::Display for Served {
         line("  ignored", self.ignored)?;
         line("GOAWAY frames", self.goaways)?;
         line("violations by clients", self.violations)?;
+        line("pauses of reading", self.pauses)?;
+        line("closed for memory", self.overloads)?;
         line("calls of gRPC", self.calls)?;
         for (status, &n) in &self.grpc_statuses {
             line(&format!("  {status}"), n)?;

@@ -15,6 +15,9 @@ pub(super) struct Ticket {
     pub(super) entry: u64,
 }
 
+/// How many requests may be in the station at least before it is swept.
+const ROOM: usize = 16_384;
+
 /// The service station.
 #[derive(Debug)]
 pub(super) struct Station {
@@ -29,6 +32,8 @@ pub(super) struct Station {
     started: u64,
     /// Requests waiting or in service.
     inside: u64,
+    /// How many requests may be here before those are removed whose connection has ended.
+    room: usize,
     /// Requests with a service time extended by a freeze.
     frozen: u64,
 }
@@ -51,6 +56,7 @@ impl Station {
             in_service: BinaryHeap::new(),
             started: 0,
             inside: 0,
+            room: ROOM,
             frozen: 0,
         }
     }
@@ -123,6 +129,24 @@ impl Station {
             }
         }
         Some((ticket, at))
+    }
+
+    /// Whether there are so many requests that it is time to `sweep`.
+    pub(super) fn is_full(&self) -> bool {
+        self.in_service.len() + self.waiting.len() > self.room
+    }
+
+    /// Remove the requests that nobody waits for any more, but for those that workers serve.
+    pub(super) fn sweep(&mut self, is_wanted: impl Fn(Ticket) -> bool) {
+        let before = self.in_service.len() + self.waiting.len();
+        self.in_service
+            .retain(|Reverse((_, _, holds_worker, ticket))| *holds_worker || is_wanted(*ticket));
+        self.waiting.retain(|waiting| is_wanted(waiting.ticket));
+        self.in_service.shrink_to(2 * self.in_service.len());
+        self.waiting.shrink_to(2 * self.waiting.len());
+        let after = self.in_service.len() + self.waiting.len();
+        self.inside -= (before - after) as u64;
+        self.room = 2 * after + ROOM;
     }
 
     /// The end of the current freeze, if there is one.

@@ -1,7 +1,6 @@
 //! How much work one call of the driver causes. What is left is done by the next calls, after the
 //! sockets were checked: no client keeps the server from others, or from a signal to stop.
 
-use super::Serve;
 use crate::units::{Nanos, Span};
 
 /// How many services, events or pushed messages one call handles.
@@ -17,6 +16,9 @@ pub(super) const EVENTS_AHEAD: u64 = 1_024;
 /// How many bytes of pushed messages may wait on a connection before the next one has no timer.
 pub(super) const PUSHED_AHEAD: usize = 1 << 20;
 
+/// The same while the server has little memory left.
+pub(super) const PUSHED_TIGHT: usize = 64 << 10;
+
 /// How late an event or a pushed message may be for the next one to be due as if it were not. If
 /// the server is later, it cannot keep up: all that follows is later too, so that its delay stays
 /// bounded for all others.
@@ -25,11 +27,4 @@ const LATENESS: Span = Span::from_millis(100);
 /// The time from which the next event counts, if one that was due at `at` is handled now.
 pub(super) fn not_too_late(at: Nanos, now: Nanos) -> Nanos {
     at.max(Nanos(now.0.saturating_sub(LATENESS.0)))
-}
-
-impl Serve {
-    /// How many bytes a message counts that waits on a connection.
-    pub(super) fn message_cost(bytes: usize) -> usize {
-        bytes + 256
-    }
 }

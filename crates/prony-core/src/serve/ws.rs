@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::Serve;
 use super::behavior::{BehaviorError, Draw};
 use super::broadcast::{BroadcastFaults, Cast};
+use super::budget::{ENTRY, MESSAGE_WORK};
 use super::conn::{Answer, Counted};
 use super::latency::Latency;
 use super::request::{Head, Refusal};
 use super::station::Ticket;
-use super::work::{PUSHED_AHEAD, STEPS, not_too_late};
+use super::work::{PUSHED_AHEAD, PUSHED_TIGHT, STEPS, not_too_late};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
 use crate::websocket::{
@@ -88,6 +89,10 @@ impl fmt::Display for SocketBehavior {
     }
 }
 
+/// Messages that are pushed again: the number of the connection and of the next message, and when
+/// the last one was due.
+pub(super) type Parked = ((u64, u64), Nanos);
+
 /// The state of a connection.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -136,9 +141,8 @@ impl Socket {
         }
     }
 
-    /// If no message is pushed until the client reads: the number of the connection and of the next
-    /// message, and when the last one was due. From now on, messages are pushed again.
-    pub(super) fn unpark(&mut self) -> Option<((u64, u64), Nanos)> {
+    /// If no message is pushed until the client reads: push messages again.
+    pub(super) fn unpark(&mut self) -> Option<Parked> {
         self.parked.take().map(|at| ((self.number, self.pushed + 1), at))
     }
 
@@ -150,6 +154,11 @@ impl Socket {
     /// Whether no message is pushed until the client reads.
     pub(super) fn is_parked(&self) -> bool {
         self.parked.is_some()
+    }
+
+    /// The bytes of the message that is being read.
+    pub(super) fn size(&self) -> usize {
+        self.message.capacity()
     }
 
     /// The number of the next message that is pushed.
@@ -297,9 +306,9 @@ impl Serve {
                 return;
             }
             self.pushes.pop();
-            let size = self.behavior.size as usize;
+            let (size, limit) = (self.behavior.size as usize, self.push_limit());
             let Some(c) = self.conn(id).filter(|c| c.reads) else { continue };
-            let is_ahead = Self::is_ahead(c.waiting(stream), size);
+            let is_ahead = c.waiting(stream) >= limit;
             let socket = match &mut c.h2 {
                 None => c.ws.as_deref_mut(),
                 Some(session) => session.socket(stream),
@@ -318,29 +327,29 @@ impl Serve {
             message.resize(size.max(message.len()), b' ');
             let bytes = self.message_frame(deflates, Opcode::Text, &message);
             self.pass_frame((id, stream), bytes, now);
+            self.account(id);
             self.request_transmit(id);
             let at = not_too_late(at, now);
             self.schedule_push((id, stream), (number, k + 1), gap, at);
         }
     }
 
-    /// Whether so many messages of that size wait that no further one is pushed.
-    fn is_ahead(waiting: usize, size: usize) -> bool {
-        waiting.saturating_mul(Self::message_cost(size)) >= PUSHED_AHEAD
+    /// How many messages may wait on a connection before no further one is pushed.
+    fn push_limit(&self) -> usize {
+        let limit = if self.is_tight() { PUSHED_TIGHT } else { PUSHED_AHEAD };
+        (limit / (self.behavior.size as usize + ENTRY)).max(1)
     }
 
     /// Push messages again on a connection that has sent what waited.
     pub(super) fn resume_pushes(&mut self, id: ConnId, now: Nanos) {
         let Some(SocketBehavior::Push(gap)) = self.behavior.ws else { return };
-        let size = 2 * self.behavior.size as usize;
+        let limit = self.push_limit().div_ceil(2);
         let Some(c) = self.conn(id) else { return };
         let (mut resumed, queued) = (Vec::new(), c.queue_len());
         match (&mut c.h2, &mut c.ws) {
-            (Some(session), _) => session.unpark_sockets(size, Self::is_ahead, &mut resumed),
-            (None, Some(socket)) if socket.is_parked() => {
-                if !Self::is_ahead(queued, size) {
-                    resumed.extend(socket.unpark().map(|next| (0, next)));
-                }
+            (Some(session), _) => session.unpark_sockets(limit, &mut resumed),
+            (None, Some(socket)) if queued < limit => {
+                resumed.extend(socket.unpark().map(|next| (0, next)));
             }
             _ => {}
         }
@@ -407,6 +416,7 @@ impl Serve {
         message: &[u8],
     ) -> Option<Answer> {
         self.served.socket_messages_received += 1;
+        self.work += message.len() + MESSAGE_WORK;
         match self.behavior.ws {
             Some(SocketBehavior::Echo) => {
                 let frame = self.message_frame(deflates, opcode, message);
@@ -414,7 +424,16 @@ impl Serve {
             }
             Some(SocketBehavior::Broadcast(_)) => {
                 let message = message.to_vec();
-                Some(Answer::Cast(Box::new(Cast { publisher, number, k, opcode, message })))
+                Some(Answer::Cast(Box::new(Cast {
+                    publisher,
+                    number,
+                    k,
+                    opcode,
+                    message,
+                    slot: 0,
+                    before: 0,
+                    frames: [None, None],
+                })))
             }
             _ => None,
         }

@@ -210,3 +210,71 @@ fn listeners_without_tls_stay_unencrypted() {
     let header = Header::read(&rig.got[..HEADER]).unwrap();
     assert_eq!((header.sequence, header.length, rig.got.len()), (5, 4, HEADER + 4));
 }
+
+/// A client that does not read costs as little with TLS as without: the server stops to read from
+/// it, and goes on when it reads.
+#[test]
+fn unread_answers_are_bounded_with_tls_too() {
+    use crate::serve::{CONNECTION_BUDGET, Serve, ServerBehavior};
+
+    let (identity, config) = identity();
+    let serve = Serve::new(ServerBehavior::default(), 7);
+    let mut server = TlsServer::new(serve, identity, vec![true]);
+    let mut client = ClientConnection::new(config, ServerName::try_from("h").unwrap()).unwrap();
+    let id = server.on_accepted(0, NOW).unwrap();
+    let (mut paused, mut reads, mut room) = (false, false, usize::MAX);
+    let (mut sent, mut read) = (0, Vec::new());
+    let body = "x".repeat(16_000);
+    let one = format!("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 16000\r\n\r\n{body}");
+    for round in 0..20_000 {
+        let (mut up, mut down, mut yielded) = (Vec::new(), Vec::new(), false);
+        if !paused && !client.is_handshaking() && room == 0 {
+            client.writer().write_all(one.as_bytes()).unwrap();
+            sent += 1;
+        }
+        while client.wants_write() {
+            client.write_tls(&mut up).unwrap();
+        }
+        if !up.is_empty() {
+            server.on_recv(id, &mut up, NOW);
+        }
+        let mut is_asked = room > 0 && round > 0;
+        loop {
+            if std::mem::take(&mut is_asked) {
+                server.take_output(id, NOW, &mut |bytes| {
+                    let n = bytes.len().min(room);
+                    down.extend_from_slice(&bytes[..n]);
+                    n
+                });
+            }
+            match server.poll_action() {
+                None if !std::mem::take(&mut yielded) => break,
+                None => server.on_turn(NOW),
+                Some(Action::Transmit { .. }) => is_asked = true,
+                Some(Action::Pause { .. }) => paused = true,
+                Some(Action::Resume { .. }) => paused = false,
+                Some(Action::Yield) => yielded = true,
+                Some(other) => panic!("{other:?}"),
+            }
+        }
+        let mut down = &down[..];
+        while !down.is_empty() {
+            client.read_tls(&mut down).unwrap();
+            client.process_new_packets().unwrap();
+            drop(client.reader().read_to_end(&mut read));
+        }
+        // It reads nothing after the handshake, until it is slowed down.
+        reads |= paused;
+        room = if reads || round < 3 { usize::MAX } else { 0 };
+        if paused {
+            assert!(sent * 16_000 < CONNECTION_BUDGET + (1 << 20), "{sent} requests");
+        }
+        if server.inner().served().replies == sent as u64 && sent > 0 && !paused {
+            break;
+        }
+    }
+    let served = server.inner().served();
+    assert!(served.pauses > 0 && sent * 16_000 > CONNECTION_BUDGET / 2, "{sent} {served:?}");
+    assert_eq!((served.requests, served.replies), (sent as u64, sent as u64));
+    assert_eq!(String::from_utf8_lossy(&read).matches(&body).count(), sent);
+}

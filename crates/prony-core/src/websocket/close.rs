@@ -26,8 +26,12 @@ impl CloseCode {
     pub const NONE: Self = Self(1005);
     /// The peer has sent a text that is not UTF-8.
     pub const INVALID_PAYLOAD: Self = Self(1007);
+    /// The peer does what the endpoint does not allow.
+    pub const POLICY: Self = Self(1008);
     /// The peer has sent a message that is too long.
     pub const TOO_BIG: Self = Self(1009);
+    /// The server has too much to do.
+    pub const TRY_AGAIN_LATER: Self = Self(1013);
 
     /// Whether an endpoint may send it: the registered codes other than 1005, 1006 and 1015, and
     /// those of libraries and applications (3000 to 4999).

@@ -56,7 +56,8 @@ impl DedicatedThreads {
             let Some(id) = m.on_accepted(listener, now) else { break };
             waits::set_blocking(&served.fd);
             let limit = None;
-            let session = Session { served, id, clock, limit, blocked: false, ended: false };
+            let (blocked, ended, paused) = (false, false, false);
+            let session = Session { served, id, clock, limit, blocked, ended, paused };
             session.run(m, &mut buffer);
         }
     }
@@ -142,6 +143,8 @@ struct Session<'a> {
     blocked: bool,
     /// The client has finished sending.
     ended: bool,
+    /// The machine wants no more input for now.
+    paused: bool,
 }
 
 impl Session<'_> {
@@ -165,7 +168,7 @@ impl Session<'_> {
                 return self.act(m, now);
             }
         }
-        if self.blocked || self.ended {
+        if self.blocked || self.ended || self.paused {
             return self.wait_for_room(m, buffer);
         }
         self.limit_reads(deadline.map(|_| PULSE));
@@ -197,7 +200,7 @@ impl Session<'_> {
     fn wait_for_room(&mut self, m: &mut dyn Machine, buffer: &mut [u8]) -> Flow {
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::OUT, self.blocked);
-        wanted.set(PollFlags::IN, !self.ended);
+        wanted.set(PollFlags::IN, !(self.ended || self.paused));
         let ready = waits::until_ready(&self.served.fd, wanted, PULSE);
         self.check_closed(m)?;
         if ready.intersects(!PollFlags::IN) && self.blocked {
@@ -206,7 +209,7 @@ impl Session<'_> {
             self.send(m, now);
             self.act(m, now)?;
         }
-        if ready.contains(PollFlags::IN) && !self.ended {
+        if ready.contains(PollFlags::IN) && !(self.ended || self.paused) {
             return self.receive(m, buffer, RecvFlags::DONTWAIT);
         }
         Flow::Continue(())
@@ -238,6 +241,8 @@ impl Session<'_> {
                     self.served.how = how;
                     flow = Flow::Break(());
                 }
+                Action::Pause { .. } => self.paused = true,
+                Action::Resume { .. } => self.paused = false,
                 Action::Connect { .. } | Action::Yield => {
                     debug_assert!(false, "a server opens no connections");
                 }

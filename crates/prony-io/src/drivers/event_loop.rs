@@ -161,6 +161,17 @@ pub(crate) trait Backend {
     /// Write the connection's output. `fresh`: as in [`Backend::act`].
     fn send(&mut self, m: &mut dyn Machine, id: ConnId, fresh: Option<(ConnId, Nanos)>);
 
+    /// Read no more from an accepted connection until it is resumed. A driver that machines do not
+    /// ask for that need not do it.
+    fn pause(&mut self, id: ConnId) {
+        let _ = id;
+    }
+
+    /// Read from a connection again.
+    fn resume(&mut self, id: ConnId) {
+        let _ = id;
+    }
+
     /// Close a connection.
     fn close(&mut self, id: ConnId, how: CloseHow);
 
@@ -261,6 +272,8 @@ pub(crate) trait Backend {
                 Next::Act(Action::Transmit { id }) => self.send(m, id, fresh),
                 Next::Act(Action::Connect { id, endpoint }) => self.connect(id, endpoint),
                 Next::Act(Action::Close { id, how }) => self.close(id, how),
+                Next::Act(Action::Pause { id }) => self.pause(id),
+                Next::Act(Action::Resume { id }) => self.resume(id),
                 Next::Act(Action::Yield) => self.common().yielded = true,
                 Next::Act(Action::Finished) => return Flow::Break(()),
             }

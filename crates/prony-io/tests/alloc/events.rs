@@ -124,7 +124,7 @@ fn poll(engine: &mut Engine<H1>, now: Nanos, connecting: &mut Vec<ConnId>) {
                 engine.take_output(id, now, &mut |bytes| bytes.len());
             }
             Action::Close { .. } | Action::Finished => panic!("{action:?}"),
-            Action::Yield => {}
+            Action::Yield | Action::Pause { .. } | Action::Resume { .. } => {}
         }
     }
 }
@@ -145,7 +145,7 @@ impl Peer {
                 Action::Connect { id, .. } => self.connecting.push(id),
                 Action::Transmit { id } => self.takes(engine, id, now),
                 Action::Close { .. } | Action::Finished => panic!("{action:?}"),
-                Action::Yield => {}
+                Action::Yield | Action::Pause { .. } | Action::Resume { .. } => {}
             }
         }
     }

@@ -41,7 +41,7 @@ impl Peer {
                 Action::Connect { id, .. } => self.connecting.push(id),
                 Action::Transmit { id } => self.takes(engine, id, now),
                 Action::Close { .. } | Action::Finished => panic!("{action:?}"),
-                Action::Yield => {}
+                Action::Yield | Action::Pause { .. } | Action::Resume { .. } => {}
             }
         }
     }

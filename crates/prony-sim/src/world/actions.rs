@@ -34,6 +34,8 @@ impl World<'_, '_> {
                     let (c, end) = self.connection(m, id, "Close");
                     self.close(c, end, how);
                 }
+                // What is sent meanwhile is as if it had been read before.
+                Action::Pause { .. } | Action::Resume { .. } => {}
                 Action::Yield => {
                     let late = self.lateness_of(m);
                     self.push(self.now + late, Event::Turn(m));
@@ -117,7 +119,7 @@ impl World<'_, '_> {
             }
             n
         });
-        let more = !all && !short && taken.len() >= TURN;
+        let more = !all && !short && (taken.len() >= TURN || end != CLIENT);
         assert!(all != short || more, "take_output of {id:?}: all {all}, last write short {short}");
         self.stamp_writes(c, id, machine, &writes);
         let pipe = &mut self.conns[c].pipes[end];

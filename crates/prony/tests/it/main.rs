@@ -82,6 +82,7 @@ mod thresholds;
 mod times;
 mod tls;
 mod tui;
+mod unread;
 mod until;
 mod uploads;
 mod varied;

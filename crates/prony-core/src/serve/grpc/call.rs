@@ -16,7 +16,13 @@ use crate::units::{Nanos, Span};
 const PENDING: usize = 256;
 
 /// How many steps the messages of a client may cause at once.
-const STEPS: usize = 1 << 20;
+pub(super) const STEPS: usize = 1 << 14;
+
+/// How many bytes of messages may wait in these steps.
+const ANSWERS: usize = 1 << 20;
+
+/// The longest payload that is compressed.
+const PACKED_MAX: u64 = 1 << 20;
 
 /// The most bytes of the message of a status.
 const TEXT: usize = 4_096;
@@ -62,6 +68,11 @@ pub(in super::super) struct Call {
     /// The load to report with this call, and from now on.
     load: Option<Vec<u8>>,
     new_load: Option<Vec<u8>>,
+    /// The bytes that were decompressed and compressed and are not counted yet.
+    unpacked: usize,
+    packed: usize,
+    /// The bytes of the messages among the steps.
+    answers: usize,
 }
 
 /// What happens next in a call.
@@ -143,6 +154,9 @@ impl Call {
             is_cut: false,
             load: None,
             new_load: None,
+            unpacked: 0,
+            packed: 0,
+            answers: 0,
             head,
         };
         match call.head.method {
@@ -216,7 +230,10 @@ impl Call {
             return;
         }
         match gzip::decompress(&message, limit) {
-            Ok(message) => self.receive(&message, limit),
+            Ok(message) => {
+                self.unpacked += message.len();
+                self.receive(&message, limit);
+            }
             Err(Unreadable::Malformed) => self.end_with(Status::INTERNAL, "malformed gzip"),
             Err(Unreadable::TooLong) => {
                 self.end_with(Status::RESOURCE_EXHAUSTED, "message over the limit");
@@ -263,7 +280,7 @@ impl Call {
             }
             _ => plan(request, limit, &mut self.later),
         }
-        if self.steps.len() + self.later.len() > STEPS {
+        if self.steps.len() + self.later.len() > STEPS || self.answers > ANSWERS {
             self.end_with(Status::RESOURCE_EXHAUSTED, "too many responses at once");
         }
     }
@@ -283,6 +300,7 @@ impl Call {
             Method::HealthList => self.later.push_back(Step::Message(health::list())),
             Method::Reflection => {
                 let response = reflection::respond(message).map_err(|_| ())?;
+                self.answers += response.len();
                 self.steps.push_back(Step::Message(response));
             }
             Method::Load => {
@@ -366,6 +384,27 @@ impl Call {
         self.outgoing.is_some() || self.end.is_some()
     }
 
+    /// Roughly how much memory it uses.
+    pub(in super::super) fn footprint(&self) -> usize {
+        let steps = self.steps.len() + self.later.len();
+        let outgoing = self.outgoing.as_ref().map_or(0, Outgoing::size);
+        size_of::<Self>()
+            + self.message.capacity()
+            + steps * 2 * size_of::<Step>()
+            + self.answers
+            + outgoing
+    }
+
+    /// The bytes that were decompressed since the last call.
+    pub(in super::super) fn take_unpacked(&mut self) -> usize {
+        std::mem::take(&mut self.unpacked)
+    }
+
+    /// The bytes that were compressed since the last call.
+    pub(in super::super) fn take_packed(&mut self) -> usize {
+        std::mem::take(&mut self.packed)
+    }
+
     /// Take the load that the server shall report from now on.
     pub(in super::super) fn take_load(&mut self) -> Option<Vec<u8>> {
         self.new_load.take()
@@ -399,8 +438,14 @@ impl Call {
                 self.steps.push_front(Step::Load(self.interval));
                 return Next::Load;
             }
-            Some(Step::Respond(wanted)) => self.send(self.response(wanted)),
-            Some(Step::Message(message)) => self.send(Outgoing::new(&message, false)),
+            Some(Step::Respond(wanted)) => {
+                let response = self.response(wanted);
+                self.send(response);
+            }
+            Some(Step::Message(message)) => {
+                self.answers = self.answers.saturating_sub(message.len());
+                self.send(Outgoing::new(&message, false));
+            }
             Some(Step::End(end)) => self.end = Some(End { load: self.load.take(), ..end }),
         }
         Next::Output
@@ -433,11 +478,12 @@ impl Call {
         self.send(Outgoing::new(load, false));
     }
 
-    fn response(&self, wanted: Wanted) -> Outgoing {
+    fn response(&mut self, wanted: Wanted) -> Outgoing {
         let size = wanted.size as u32;
         if !(wanted.is_compressed && self.head.accepts_gzip) {
             return Outgoing::zeros(size, wanted.is_named);
         }
+        self.packed += size as usize;
         let mut message = Vec::new();
         start_payload(&mut message, size, wanted.is_named);
         message.resize(message.len() + size as usize, 0);
@@ -492,7 +538,8 @@ fn plan(request: Request, limit: u64, steps: &mut VecDeque<Step>) {
         let why = "the type or the size of a payload is not supported";
         return steps.push_back(Step::end(Status::INVALID_ARGUMENT, why));
     }
-    if request.responses.iter().any(|one| one.is_compressed && one.size as u64 > limit) {
+    let longest = limit.min(PACKED_MAX);
+    if request.responses.iter().any(|one| one.is_compressed && one.size as u64 > longest) {
         let why = "the payload is too large to be compressed";
         return steps.push_back(Step::end(Status::RESOURCE_EXHAUSTED, why));
     }

@@ -1,5 +1,6 @@
 //! The messages of `grpc.testing.TestService` and of the load reports.
 
+use super::call::STEPS;
 use super::wire::{self, Fields, Malformed, Value};
 use crate::grpc::{PREFIX, prefix};
 use crate::units::Span;
@@ -71,6 +72,8 @@ impl Request {
         for field in Fields(message) {
             match field? {
                 (1, value) => request.kind = value.int(),
+                // So many are refused.
+                (2, _) if request.responses.len() > STEPS => {}
                 (2, value) => request.responses.push(wanted(value)?),
                 (3, value) => request.payload = payload(value)?,
                 (7, value) => request.status = status(value)?,
@@ -182,6 +185,11 @@ impl Outgoing {
     /// The bytes that are left.
     pub(in super::super) fn left(&self) -> u64 {
         self.bytes.len() as u64 + self.zeros - self.at
+    }
+
+    /// The bytes of it that are in memory.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len()
     }
 
     /// End it in its middle.

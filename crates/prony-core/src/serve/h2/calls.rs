@@ -85,7 +85,10 @@ impl Serve {
     ) {
         let Some(open) = session.streams.get_mut(stream) else { return };
         let Progress::Call(call) = &mut open.reply else { return };
+        let before = call.footprint();
         self.served.messages_received += call.take(bytes, self.behavior.max_body);
+        session.moved += call.footprint().saturating_sub(before);
+        self.work += call.take_unpacked();
         if let Some(load) = call.take_load() {
             self.load = load;
         }
@@ -211,6 +214,7 @@ impl Session {
             if call.outgoing.is_some() && !std::mem::replace(&mut call.has_head, true) {
                 write_head(&call, id, out.bytes(), blocks);
             }
+            self.worked += call.take_packed();
             let Some(outgoing) = &mut call.outgoing else {
                 return self.end_call(id, &mut call, out, blocks);
             };

@@ -69,6 +69,7 @@ impl Serve {
                 break;
             }
         }
+        session.moved += used;
         self.conns[slot].h2 = Some(session);
         used
     }
@@ -321,10 +322,9 @@ impl Serve {
                 self.call_data(session, id, head.stream, (bytes, ends), now);
                 return Ok(());
             }
-            if stream.give_back(head.length, half) && !ends {
-                session.owed.windows.push(head.stream);
-            }
+            stream.recv_used += head.length;
             self.socket_data(session, id, head.stream, (bytes, ends), now);
+            session.refill_socket(head.stream);
             return Ok(());
         };
         incoming.received += bytes.len() as u64;

@@ -24,7 +24,7 @@ use crate::http2::hpack::Decoder;
 use crate::http2::{PREFACE, STREAM_MAX, WINDOW, WINDOW_MAX};
 use crate::units::{ConnId, Nanos, Span};
 use calm::Calm;
-use streams::{Progress, Recent, Streams};
+use streams::{Progress, Recent, Stream, Streams};
 
 pub(super) use calls::CallBlocks;
 pub(super) use output::HeadCache;
@@ -34,6 +34,9 @@ const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// How long a client may take to acknowledge the server's settings after they were sent.
 const ACKNOWLEDGED_AFTER: Span = Span::from_secs(10);
+
+/// After how many bytes a connection's use of memory is measured again.
+const MEASURED: usize = 32 << 10;
 
 /// The data of the PING between the two GOAWAY frames of `goaway_after`.
 const GOAWAY_PING: [u8; 8] = *b"prony ga";
@@ -103,11 +106,18 @@ pub(super) struct Session {
     messages_sent: u64,
     /// Events that were written and are not counted yet.
     events_sent: u64,
-    /// The streams whose next event gets a timer again: the number of the request and the event, and
-    /// when the event before it was due.
+    /// The streams whose next event gets a timer again: the number of the request and the event,
+    /// and when the event before it was due.
     unparked: Vec<(u32, (u64, u64), Nanos)>,
     /// How many connections of WebSocket get no pushed messages until the client reads.
     pub(super) parked_sockets: usize,
+    /// Whether messages to all others have to wait, and the streams whose messages do.
+    holds_casts: bool,
+    cast_lines: Vec<u32>,
+    /// How many bytes were compressed since that was last looked at.
+    worked: usize,
+    /// How many bytes were received, sent and made since its use of memory was last measured.
+    pub(super) moved: usize,
     /// Messages of WebSocket that are to be sent to all others.
     casts: Vec<Cast>,
     owed: Owed,
@@ -209,6 +219,10 @@ impl Session {
             events_sent: 0,
             unparked: Vec::new(),
             parked_sockets: 0,
+            holds_casts: false,
+            cast_lines: Vec::new(),
+            worked: 0,
+            moved: 0,
             casts: Vec::new(),
             owed: Owed { settings: true, window: true, ..Owed::default() },
             calm: Calm::new(now),
@@ -233,6 +247,15 @@ impl Session {
     /// Whether the connection has failed, and the client does not know why yet.
     pub(super) fn owes_reason(&self) -> bool {
         self.has_failed && !self.owed.goaways.is_empty()
+    }
+
+    /// The bytes that its streams use; `None` if too little has happened to look at all of them.
+    pub(super) fn footprint(&mut self) -> Option<usize> {
+        if self.moved < MEASURED + 16 * self.streams.len() {
+            return None;
+        }
+        self.moved = 0;
+        Some(self.block.bytes.len() + self.streams.iter().map(Stream::footprint).sum::<usize>())
     }
 
     /// Whether no stream is open, and no header block incomplete.
@@ -340,6 +363,8 @@ impl Session {
         let goaways = vec![(last, code, why)];
         self.owed = Owed { settings, goaways, ..Owed::default() };
         (self.has_failed, self.is_held) = (true, false);
+        // Measure at once.
+        self.moved = usize::MAX / 2;
     }
 
     /// Take one from the allowance for frames that do nothing useful.
@@ -413,6 +438,16 @@ impl Serve {
                 }
             }
             self.request_transmit(id);
+        }
+    }
+
+    /// The connection uses too much memory: send nothing more but the reason.
+    pub(super) fn calm_down(&mut self, id: ConnId) {
+        let c = &mut self.conns[id.slot as usize];
+        c.reads = false;
+        if let Some(session) = c.h2.as_deref_mut() {
+            self.served.cut_requests += session.incomplete();
+            session.fail(Code::ENHANCE_YOUR_CALM, "too much is unread, or too large");
         }
     }
 

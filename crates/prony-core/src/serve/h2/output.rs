@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::super::Serve;
+use super::super::broadcast::CASTS;
 use super::super::conn::{Answer, Counted, Out, Then};
 use super::super::reply::{After, Content, PIECE, Reply};
 use super::super::station::Ticket;
@@ -19,6 +20,9 @@ use crate::units::{ConnId, Nanos};
 
 /// How much is written at once.
 const LIMIT: usize = 4 * PIECE;
+
+/// How many bytes are compressed at once.
+const WORK: usize = 4 << 20;
 
 /// Frames with less DATA than this are counted as useless, unless they end a body.
 pub(super) const TINY: u64 = 64;
@@ -66,13 +70,18 @@ impl Serve {
         let slot = id.slot as usize;
         let mut left = OUTPUT;
         loop {
-            if !self.send_out(slot, &mut left, send) {
+            let before = left;
+            let all = self.send_out(slot, &mut left, send);
+            if let Some(session) = &mut self.conns[slot].h2 {
+                session.moved += before - left;
+            }
+            if !all {
                 return false;
             }
             if !self.after_output(id, now) {
                 return true;
             }
-            if !self.fill(id, now) {
+            if !self.fill(id, &mut left, now) {
                 break;
             }
         }
@@ -82,7 +91,7 @@ impl Serve {
     }
 
     /// Encode what is ready, up to a limit. Return whether there is something to send or to do.
-    fn fill(&mut self, id: ConnId, now: Nanos) -> bool {
+    fn fill(&mut self, id: ConnId, left: &mut usize, now: Nanos) -> bool {
         let c = &mut self.conns[id.slot as usize];
         let Some(session) = &mut c.h2 else { return false };
         if !session.wants_send() {
@@ -95,11 +104,15 @@ impl Serve {
         }
         let opens_tunnels = self.behavior.ws.is_some();
         session.write_owed(out.bytes(), self.behavior.max_streams, opens_tunnels);
+        session.holds_casts = self.cast_bytes > CASTS;
         let blocks = (&mut self.h2_head, &self.call_blocks);
         c.then = session.write_replies(&mut out, blocks, now);
         self.served.messages_sent += std::mem::take(&mut session.messages_sent);
         self.served.events += std::mem::take(&mut session.events_sent);
-        self.casts.append(&mut session.casts);
+        let casts = std::mem::take(&mut session.casts);
+        if session.waits_to_cast() && !std::mem::replace(&mut c.waits_to_cast, true) {
+            self.cast_waiters.push(id);
+        }
         if session.dribbles && !session.has_failed {
             self.served.violations += 1;
             session.fail(Code::ENHANCE_YOUR_CALM, "too many tiny windows");
@@ -112,11 +125,13 @@ impl Serve {
             c.then = Then::End(if is_quick { After::Close } else { After::Linger });
         }
         let unparked = std::mem::take(&mut session.unparked);
+        *left = left.saturating_sub(std::mem::take(&mut session.worked));
         if out.unsent().is_empty() {
             self.outs.push(out);
         } else {
             c.out = Some(out);
         }
+        casts.into_iter().for_each(|cast| self.cast(cast));
         for (stream, next, at) in unparked {
             let ticket = Ticket { id, entry: u64::from(stream) };
             self.follow_event(Some(next), ticket, at, now);
@@ -182,6 +197,7 @@ impl Session {
         now: Nanos,
     ) -> Then {
         while out.bytes().len() < LIMIT
+            && self.worked < WORK
             && let Some(id) = self.ready.pop_front()
         {
             let Some(stream) = self.streams.get_mut(id) else { continue };

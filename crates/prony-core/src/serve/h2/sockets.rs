@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use super::super::broadcast::Held;
+use super::super::budget::ENTRY;
 use super::super::conn::{ANSWERS_WAITING, Answer, Counted, Out};
 use super::super::station::Ticket;
-use super::super::ws::{Owed, Socket, close_frame};
+use super::super::ws::{Owed, Parked, Socket, close_frame};
 use super::super::{Draw, Serve, rng};
 use super::Session;
 use super::fields::{Wrong, refused};
@@ -17,6 +18,12 @@ use crate::http2::hpack::encode_static;
 use crate::rng::Stream as Draws;
 use crate::units::{ConnId, Nanos, Span};
 use crate::websocket::{Agreed, CloseCode, RequestFields};
+
+/// How many bytes of answers may wait on a stream before its window is not given back.
+const LINE_BUDGET: usize = 256 << 10;
+
+/// How many messages to all others a connection starts to send at once.
+const CASTS_AT_ONCE: usize = 256;
 
 /// What the head of a request says of a connection of WebSocket.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,8 +90,9 @@ pub(in super::super) struct StreamSocket {
     head: Option<Vec<u8>>,
     /// What it sends, in order, and whether it is ready.
     entries: VecDeque<(bool, Answer)>,
-    /// The number of the first of these.
+    /// The number of the first of these, and what they cost in bytes.
     first: u32,
+    queued: usize,
     /// The frame that is being sent, how much of it was sent, and how it is counted.
     current: Option<(Vec<u8>, usize, Counted)>,
     /// Whether what the client sends is read.
@@ -107,6 +115,7 @@ impl StreamSocket {
             head: Some(head),
             entries: VecDeque::new(),
             first: 0,
+            queued: 0,
             current: None,
             reads: true,
             is_half_closed: false,
@@ -140,6 +149,7 @@ impl StreamSocket {
 
     /// Add what is sent after the rest, when it is ready. Returns its number.
     fn push(&mut self, is_ready: bool, answer: Answer) -> u32 {
+        self.queued += answer.cost();
         self.entries.push_back((is_ready, answer));
         self.first.wrapping_add(self.entries.len() as u32 - 1)
     }
@@ -147,8 +157,17 @@ impl StreamSocket {
     /// As that of a connection without HTTP/2.
     fn replaces_pong(&mut self, pong: &[u8]) -> bool {
         let is_full = self.entries.len() >= ANSWERS_WAITING;
-        let last = self.entries.back_mut().filter(|_| is_full);
-        last.is_some_and(|last| last.1.replaces_pong(pong))
+        let Some((_, last)) = self.entries.back_mut().filter(|_| is_full) else { return false };
+        let before = last.cost();
+        let is_replaced = last.replaces_pong(pong);
+        self.queued = self.queued - before + last.cost();
+        is_replaced
+    }
+
+    /// Roughly how much memory it uses.
+    pub(super) fn footprint(&self) -> usize {
+        let current = self.current.as_ref().map_or(0, |(bytes, ..)| bytes.len());
+        ENTRY + self.queued + current + self.socket.size() + self.stash.len()
     }
 
     /// The service of an entry is done.
@@ -318,7 +337,9 @@ impl Session {
     /// Send the frame of a message on a stream.
     pub(in super::super) fn push_frame(&mut self, stream: u32, frame: Vec<u8>) {
         if let Some(line) = self.line(stream) {
+            let bytes = frame.len() + ENTRY;
             line.push(true, Answer::Bytes(frame, Counted::Message));
+            self.moved += bytes;
             self.queue(stream);
         }
     }
@@ -328,13 +349,11 @@ impl Session {
         self.line(stream).map_or(0, |line| line.waiting())
     }
 
-    /// Push messages again on the streams that have sent what waited, unless `is_ahead` with that
-    /// many of that size.
+    /// Push messages again on the streams on which fewer than `limit` wait.
     pub(in super::super) fn unpark_sockets(
         &mut self,
-        size: usize,
-        is_ahead: fn(usize, usize) -> bool,
-        resumed: &mut Vec<(u32, ((u64, u64), Nanos))>,
+        limit: usize,
+        resumed: &mut Vec<(u32, Parked)>,
     ) {
         if self.parked_sockets == 0 {
             return;
@@ -342,18 +361,10 @@ impl Session {
         self.parked_sockets = 0;
         for stream in self.streams.iter_mut() {
             let Progress::Socket(line) = &mut stream.reply else { continue };
-            if !line.socket.is_parked() {
-                continue;
-            }
-            match line.socket.unpark() {
-                Some(next) if !is_ahead(line.entries.len(), size) => {
-                    resumed.push((stream.id, next));
-                }
-                Some((_, at)) => {
-                    line.socket.park(at);
-                    self.parked_sockets += 1;
-                }
-                None => {}
+            if line.entries.len() < limit {
+                resumed.extend(line.socket.unpark().map(|next| (stream.id, next)));
+            } else {
+                self.parked_sockets += usize::from(line.socket.is_parked());
             }
         }
     }
@@ -389,7 +400,7 @@ impl Session {
             out.count(Counted::Reply(200));
         }
         let limit = out.bytes().len() + FRAME_SIZE as usize;
-        while self.next_frame(&mut line) {
+        while self.next_frame(id, &mut line) {
             if out.bytes().len() >= limit {
                 // The others have their turn.
                 self.keep_line(id, line);
@@ -430,10 +441,17 @@ impl Session {
     }
 
     /// Whether there is a frame to send: the one that was started, or the next that is ready.
-    fn next_frame(&mut self, line: &mut StreamSocket) -> bool {
+    fn next_frame(&mut self, id: u32, line: &mut StreamSocket) -> bool {
         while line.current.is_none() && line.entries.front().is_some_and(|entry| entry.0) {
+            let is_cast = matches!(line.entries.front(), Some((_, Answer::Cast(_))));
+            if is_cast && (self.holds_casts || self.casts.len() >= CASTS_AT_ONCE) {
+                self.cast_lines.push(id);
+                return false;
+            }
             line.first = line.first.wrapping_add(1);
-            match line.entries.pop_front().map(|entry| entry.1) {
+            let answer = line.entries.pop_front().map(|entry| entry.1);
+            line.queued -= answer.as_ref().map_or(0, Answer::cost);
+            match answer {
                 Some(Answer::Bytes(bytes, counted)) => line.current = Some((bytes, 0, counted)),
                 Some(Answer::Cast(cast)) => self.casts.push(*cast),
                 _ => {}
@@ -445,6 +463,52 @@ impl Session {
     fn keep_line(&mut self, id: u32, line: Box<StreamSocket>) {
         if let Some(stream) = self.streams.get_mut(id) {
             stream.reply = Progress::Socket(line);
+            self.refill_socket(id);
         }
+    }
+
+    /// Give back the window of a stream, unless too many answers wait on it.
+    pub(super) fn refill_socket(&mut self, id: u32) {
+        let half = self.window / 2;
+        if let Some(stream) = self.streams.get_mut(id)
+            && let Progress::Socket(line) = &stream.reply
+            && line.queued <= LINE_BUDGET
+            && !line.is_half_closed
+            && stream.recv_used > half
+            && !self.owed.windows.contains(&id)
+        {
+            self.owed.windows.push(id);
+        }
+    }
+
+    /// Whether messages to all others wait until there are fewer.
+    pub(super) fn waits_to_cast(&self) -> bool {
+        !self.cast_lines.is_empty()
+    }
+
+    /// Let the streams send again whose messages to all others have waited.
+    pub(in super::super) fn release_casts(&mut self) {
+        for id in std::mem::take(&mut self.cast_lines) {
+            self.queue(id);
+        }
+    }
+
+    /// Close the connections of WebSocket on which more than `limit` bytes wait. Returns their
+    /// number.
+    pub(in super::super) fn drop_slow_sockets(&mut self, limit: usize) -> u64 {
+        let mut dropped = Vec::new();
+        for stream in self.streams.iter_mut() {
+            let Progress::Socket(line) = &mut stream.reply else { continue };
+            if line.reads && line.queued > limit {
+                line.first = line.first.wrapping_add(line.entries.len() as u32);
+                (line.entries, line.queued, line.held) = (VecDeque::new(), 0, None);
+                line.interrupts = true;
+                line.end(Some(close_frame(CloseCode::POLICY)));
+                dropped.push(stream.id);
+            }
+        }
+        let count = dropped.len() as u64;
+        dropped.into_iter().for_each(|stream| self.queue(stream));
+        count
     }
 }

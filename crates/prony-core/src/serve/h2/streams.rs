@@ -1,5 +1,6 @@
 //! The open streams of a connection, by their IDs.
 
+use super::super::budget::ENTRY;
 use super::super::conn::Answer;
 use super::super::events::Events;
 use super::super::grpc::Call;
@@ -210,6 +211,20 @@ impl Stream {
             recv_window,
             recv_used: 0,
         }
+    }
+
+    /// Roughly how much memory it uses.
+    pub(super) fn footprint(&self) -> usize {
+        let body = self.incoming.as_ref().and_then(|incoming| incoming.echo.as_ref());
+        let reply = match &self.reply {
+            Progress::None => 0,
+            Progress::InService(answer) | Progress::Ready(answer) => answer.cost(),
+            Progress::Body(body) => body.content.size(),
+            Progress::Events(_) => 2 * ENTRY,
+            Progress::Call(call) => call.footprint(),
+            Progress::Socket(socket) => socket.footprint(),
+        };
+        ENTRY + body.map_or(0, Vec::capacity) + reply
     }
 
     /// Whether it can go on sending, but is not queued for that.

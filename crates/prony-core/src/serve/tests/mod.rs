@@ -1,7 +1,9 @@
 //! The server driven by hand: virtual time, every byte and every close seen.
 
+mod budget;
 mod faults;
 mod h2;
+mod hostile;
 mod paths;
 mod service;
 mod text;
@@ -18,14 +20,22 @@ struct Rig {
     now: Nanos,
     links: Vec<Link>,
     finished: bool,
-    /// Whether a connection whose output was accepted so far sends all of the rest at once.
+    /// Whether a connection whose output was accepted so far sends all of the rest at once, and a
+    /// turn that the server asks for follows at once.
     drains: bool,
+    /// Whether the server has asked for a turn.
+    yielded: bool,
 }
 
 impl Link {
     /// Whether its output was accepted so far, but is not over.
     fn has_more(&self) -> bool {
         self.blocked && self.window > 0 && self.closed.is_none()
+    }
+
+    /// Whether there is something that the server may read now.
+    fn is_unread(&self) -> bool {
+        !self.paused && self.closed.is_none() && !self.unread.is_empty()
     }
 }
 
@@ -38,6 +48,9 @@ struct Link {
     /// Free space in the socket buffer; an increase calls `take_output` again.
     window: usize,
     blocked: bool,
+    /// Whether the server does not read from it, and what is sent meanwhile.
+    paused: bool,
+    unread: Vec<u8>,
 }
 
 impl Rig {
@@ -48,6 +61,7 @@ impl Rig {
             links: Vec::new(),
             finished: false,
             drains: true,
+            yielded: false,
         }
     }
 
@@ -55,18 +69,25 @@ impl Rig {
     fn connect(&mut self) -> usize {
         let id = self.serve.on_accepted(0, self.now).expect("accepted");
         assert!(self.links.iter().all(|l| l.id != id), "an id is used once");
-        let link = Link { id, got: Vec::new(), closed: None, window: usize::MAX, blocked: false };
+        let (got, unread) = (Vec::new(), Vec::new());
+        let (window, blocked, paused) = (usize::MAX, false, false);
+        let link = Link { id, got, closed: None, window, blocked, paused, unread };
         self.links.push(link);
         self.poll();
         self.links.len() - 1
     }
 
     fn send(&mut self, link: usize, bytes: impl AsRef<[u8]>) {
-        if self.links[link].closed.is_none() {
-            let id = self.links[link].id;
-            self.serve.on_recv(id, &mut bytes.as_ref().to_vec(), self.now);
-            self.poll();
+        let l = &mut self.links[link];
+        if l.closed.is_some() {
+            return;
         }
+        if l.paused || !l.unread.is_empty() {
+            return l.unread.extend_from_slice(bytes.as_ref());
+        }
+        let id = l.id;
+        self.serve.on_recv(id, &mut bytes.as_ref().to_vec(), self.now);
+        self.poll();
     }
 
     fn half_close(&mut self, link: usize) {
@@ -100,18 +121,41 @@ impl Rig {
 
     fn poll(&mut self) {
         self.act();
-        while self.drains
-            && let Some(link) = self.links.iter().position(Link::has_more)
-        {
-            self.fetch(link);
+        while self.drains {
+            if std::mem::take(&mut self.yielded) {
+                self.serve.on_turn(self.now);
+            } else if let Some(link) = self.links.iter().position(Link::has_more) {
+                self.fetch(link);
+            } else if !self.deliver_unread() {
+                return;
+            }
             self.act();
         }
+    }
+
+    /// Deliver what was sent while the server did not read. Returns whether there was something.
+    fn deliver_unread(&mut self) -> bool {
+        let Some(l) = self.links.iter_mut().find(|l| l.is_unread()) else { return false };
+        let n = l.unread.len().min(256 << 10);
+        let mut bytes: Vec<u8> = l.unread.drain(..n).collect();
+        let id = l.id;
+        self.serve.on_recv(id, &mut bytes, self.now);
+        true
     }
 
     fn act(&mut self) {
         while let Some(action) = self.serve.poll_action() {
             match action {
-                Action::Connect { .. } | Action::Yield => panic!("a server connects to nobody"),
+                Action::Connect { .. } => panic!("a server connects to nobody"),
+                Action::Yield => self.yielded = true,
+                Action::Pause { id } => {
+                    let link = self.find(id);
+                    self.links[link].paused = true;
+                }
+                Action::Resume { id } => {
+                    let link = self.find(id);
+                    self.links[link].paused = false;
+                }
                 Action::Transmit { id } => {
                     let link = self.find(id);
                     self.fetch(link);

@@ -85,8 +85,10 @@ struct Conn {
     state: State,
     /// The last write did not fit: wait for the edge that reports room.
     blocked: bool,
-    /// The peer has finished sending.
+    /// The peer has finished sending, or the connection is paused: it is not read.
     read_closed: bool,
+    /// The machine wants no more input for now.
+    paused: bool,
     unix: bool,
     boundaries: Boundaries,
     /// Batches sent, up to 2: more than one means a kept-alive connection.
@@ -214,7 +216,7 @@ impl Epoll {
             let Some(c) =
                 self.conns.get_mut(id).filter(|c| c.state == State::Open && !c.read_closed)
             else {
-                return Flow::Continue(());
+                return self.unread(m, id, to_end);
             };
             let (Some(fd), boundaries) = (&c.fd, c.boundaries) else { return Flow::Continue(()) };
             let read = match &mut self.common.timestamps {
@@ -249,6 +251,20 @@ impl Epoll {
         }
         self.pending.push((id, Pending::ReadOn { to_end }));
         Flow::Continue(())
+    }
+
+    /// There is something to read on a connection that is not read. If it is paused, its end can
+    /// still be found out when it is a failure.
+    #[cold]
+    fn unread(&mut self, m: &mut dyn Machine, id: ConnId, has_ended: bool) -> Flow {
+        let is_paused = |c: &&mut Conn| c.state == State::Open && c.paused && has_ended;
+        let Some(c) = self.conns.get_mut(id).filter(is_paused) else {
+            return Flow::Continue(());
+        };
+        match c.fd.as_ref().map_or(0, |fd| socket::pending_error(fd.as_raw_fd())) {
+            0 => Flow::Continue(()),
+            e => self.dead(m, id, errno::stream_fault(e)),
+        }
     }
 
     /// Report to the machine that the connection is dead, unless it has closed it.
@@ -416,13 +432,28 @@ impl Backend for Epoll {
         }
     }
 
+    fn pause(&mut self, id: ConnId) {
+        if let Some(c) = self.conns.get_mut(id).filter(|c| !c.read_closed) {
+            (c.read_closed, c.paused) = (true, true);
+        }
+    }
+
+    /// There may be something to read that was reported before.
+    fn resume(&mut self, id: ConnId) {
+        if let Some(c) = self.conns.get_mut(id).filter(|c| c.paused) {
+            (c.read_closed, c.paused) = (false, false);
+            self.pending.push((id, Pending::ReadOn { to_end: true }));
+        }
+    }
+
     fn close(&mut self, id: ConnId, how: CloseHow) {
         let Some(conn) = self.conns.remove(id) else { return };
         let Some(fd) = conn.fd else { return };
         if conn.state != State::Connecting && !conn.unix {
             self.common.sampler.closing(fd.as_raw_fd(), conn.sends > 1);
         }
-        let served = conn.endpoint == ACCEPTED && conn.state == State::Open && !conn.read_closed;
+        let is_readable = !conn.read_closed || conn.paused;
+        let served = conn.endpoint == ACCEPTED && conn.state == State::Open && is_readable;
         if served && how == CloseHow::Orderly {
             self.linger(fd);
         } else {
@@ -452,6 +483,7 @@ impl Conn {
         state: State::Connecting,
         blocked: false,
         read_closed: false,
+        paused: false,
         unix: false,
         boundaries: Boundaries::None,
         sends: 0,

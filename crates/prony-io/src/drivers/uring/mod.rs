@@ -37,7 +37,7 @@ use crate::time::pace::{Pace, Poll};
 use crate::time::stop::StopFlag;
 use buffers::Piece;
 use open::ClosingConn;
-use ring::{Completed, Ring};
+use ring::{Completed, Request, Ring};
 
 /// `Conn::endpoint` of an accepted connection.
 const ACCEPTED: u32 = u32::MAX;
@@ -86,6 +86,8 @@ struct Conn {
     armed: bool,
     /// The peer has finished sending.
     read_closed: bool,
+    /// The machine wants no more input for now.
+    paused: bool,
     /// A slow send is in progress.
     slow: bool,
     unix: bool,
@@ -375,6 +377,24 @@ impl Backend for Uring {
         self.queue_send(m, id);
     }
 
+    /// What the kernel has received already is still passed to the machine.
+    fn pause(&mut self, id: ConnId) {
+        if let Some(c) = self.conns.get_mut(id).filter(|c| !c.paused) {
+            c.paused = true;
+            if c.armed {
+                self.ring.offer(Request::cancel(pack(Op::Receive, id)), open::NO_ACTION);
+            }
+        }
+    }
+
+    /// If its receive is still being canceled, it starts again after that.
+    fn resume(&mut self, id: ConnId) {
+        if let Some(c) = self.conns.get_mut(id) {
+            c.paused = false;
+            self.arm(id);
+        }
+    }
+
     fn close(&mut self, id: ConnId, how: CloseHow) {
         self.close_conn(id, how);
     }
@@ -401,6 +421,7 @@ impl Conn {
         state: State::Connecting,
         armed: false,
         read_closed: false,
+        paused: false,
         slow: false,
         unix: false,
         messages: false,

@@ -23,7 +23,7 @@ const FLUSH: Span = Span::from_secs(10);
 const LINGER: Span = Span::from_secs(2);
 
 /// The ID of requests whose completion needs no action.
-const NO_ACTION: u64 = 0;
+pub(super) const NO_ACTION: u64 = 0;
 
 /// A connection that the machine has closed.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Uring {
     /// Start a multishot receive on the connection.
     pub(super) fn arm(&mut self, id: ConnId) {
         let Some(c) = self.conns.get_mut(id) else { return };
-        if c.armed || c.read_closed || c.state != State::Open {
+        if c.armed || c.read_closed || c.paused || c.state != State::Open {
             return;
         }
         let Some(fd) = &c.fd else { return };

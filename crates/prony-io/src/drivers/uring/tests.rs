@@ -41,7 +41,7 @@ fn driver_panics_once_and_leaks_kernel_memory_when_the_ring_refuses_requests() {
         }
         forbid(libc::SYS_io_uring_enter, libc::EPERM);
         let refused = catch_unwind(AssertUnwindSafe(move || {
-            driver.ring.push(ring::Request::cancel(1), 0);
+            driver.ring.push(Request::cancel(1), 0);
             driver.ring.submit();
         }));
         let message = *refused.unwrap_err().downcast::<String>().unwrap();

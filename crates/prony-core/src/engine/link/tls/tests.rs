@@ -55,7 +55,7 @@ impl Rig {
             match action {
                 Action::Connect { .. } => self.asked.extend(connect_of(&[action])),
                 Action::Close { how, .. } => self.closed.push(how),
-                Action::Yield => {}
+                Action::Yield | Action::Pause { .. } | Action::Resume { .. } => {}
                 Action::Finished => self.finished = true,
                 Action::Transmit { id } => {
                     let mut sent = Vec::new();
