@@ -2,13 +2,16 @@
 //! whose other parts are bytes.
 
 use prony_core::grpc::prefix;
-use prony_core::plan::{GrpcCall, MessagePart, ScalarKind, Wire};
-use prost_reflect::prost::Message as _;
-use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
+use prony_core::plan::{GrpcCall, MessagePart, ScalarKind};
 use serde_json::{Map, Value};
 
 use crate::fields::Marked;
+use crate::model::{Field, Kind, Message, Model, NULL, Scalar, Shape, Special};
+use crate::parts::Parts;
+use crate::scalar::{enum_number, key_text, payload};
 use crate::schema::{Method, listed};
+use crate::special::any_types;
+use crate::wire::{WireType, put_bytes, put_key, put_varint};
 
 /// The encoded messages of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,10 +44,13 @@ impl Method {
         if values.len() > 1 && !self.is_client_streaming() {
             return Err(format!("{} takes one message, not {}", self.path(), values.len()));
         }
-        let input = self.method.input();
-        let encoder = Encoder { marked: &marked };
-        let messages = values.iter().map(|value| encoder.message(value, &input, ""));
-        let messages: Vec<Vec<MessagePart>> = messages.collect::<Result<_, _>>()?;
+        let encoder = Encoder { model: &self.model, marked: &marked };
+        let messages = values.iter().map(|value| {
+            let mut parts = Parts::default();
+            encoder.message(value, self.rpc.input, "", &mut parts)?;
+            Ok(parts.finish())
+        });
+        let messages: Vec<Vec<MessagePart>> = messages.collect::<Result<_, String>>()?;
         let (streams, takes) = (self.is_server_streaming(), self.is_client_streaming());
         if messages.iter().flatten().any(|part| !matches!(part, MessagePart::Bytes(_))) {
             let call = GrpcCall { streams, takes, messages, ..GrpcCall::default() };
@@ -65,180 +71,268 @@ impl Method {
     }
 }
 
-struct Encoder<'a> {
+/// The types that a call's messages in JSON name as those of an `Any`. A text that is not JSON has
+/// none.
+pub fn types_in_any(text: &str) -> Vec<String> {
+    let mut types = Vec::new();
+    if let Ok(marked) = Marked::new(text) {
+        let values = serde_json::Deserializer::from_str(&marked.json).into_iter::<Value>();
+        values.map_while(Result::ok).for_each(|value| any_types(&value, &mut types));
+    }
+    types
+}
+
+pub(crate) struct Encoder<'a> {
+    pub(crate) model: &'a Model,
     marked: &'a Marked,
 }
 
-impl Encoder<'_> {
-    /// The parts of a message. `path` is the field that it is the value of.
-    fn message(
+impl<'a> Encoder<'a> {
+    /// Encodes a message. `path` is the field that it is the value of.
+    pub(crate) fn message(
         &self,
         value: &Value,
-        kind: &MessageDescriptor,
+        index: usize,
         path: &str,
-    ) -> Result<Vec<MessagePart>, String> {
-        if !varies(value) {
-            return Ok(vec![MessagePart::Bytes(constant(value.clone(), kind, path)?)]);
-        }
-        if is_special(kind) {
-            return Err(format!(
-                "{}template fields are not possible in a {}",
-                at(path),
-                kind.full_name()
-            ));
-        }
-        let Value::Object(fields) = value else {
-            return Err(format!(
+        out: &mut Parts,
+    ) -> Result<(), String> {
+        let kind = &self.model.messages[index];
+        match (kind.special, value) {
+            (Some(special), _) => self.special(special, value, path, out),
+            (None, Value::Object(fields)) => self.fields(fields.iter(), kind, index, path, out),
+            (None, _) => Err(format!(
                 "{}a message is an object, {{...}}; a template field can stand for a value in it",
                 at(path)
-            ));
-        };
-        let fixed = fields.iter().filter(|(name, value)| !varies_in(name, value));
-        let fixed: Map<String, Value> = fixed.map(|(n, v)| (n.clone(), v.clone())).collect();
-        let mut parts = Vec::new();
-        if !fixed.is_empty() {
-            parts.push(MessagePart::Bytes(constant(Value::Object(fixed), kind, path)?));
+            )),
         }
-        for (name, value) in fields.iter().filter(|(name, value)| varies_in(name, value)) {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            let known = kind.get_field_by_json_name(name).or_else(|| kind.get_field_by_name(name));
-            let Some(field) = known else {
-                let known = listed("fields", kind.fields().map(|f| f.name().to_owned()));
-                return Err(format!("{} has no field '{name}'; {known}", kind.full_name()));
-            };
-            self.field(&field, name, value, &path, &mut parts)?;
-        }
-        Ok(parts)
     }
 
-    fn field(
+    /// The fields of a message, in the order of their numbers.
+    pub(crate) fn fields<'v>(
         &self,
-        field: &FieldDescriptor,
-        name: &str,
-        value: &Value,
+        values: impl Iterator<Item = (&'v String, &'v Value)>,
+        kind: &Message,
+        index: usize,
         path: &str,
-        parts: &mut Vec<MessagePart>,
+        out: &mut Parts,
     ) -> Result<(), String> {
-        let alone = |value: Value| {
-            let object = Value::Object(Map::from_iter([(name.to_owned(), value)]));
-            constant(object, field.parent_message(), path).map(MessagePart::Bytes)
-        };
-        match value {
-            Value::Object(entries) if field.is_map() => {
-                let Kind::Message(entry) = field.kind() else { return Ok(()) };
-                let (key, of_value) = (entry.map_entry_key_field(), entry.map_entry_value_field());
-                for (name, value) in entries {
-                    if !varies_in(name, value) {
-                        let map = Map::from_iter([(name.clone(), value.clone())]);
-                        parts.push(alone(Value::Object(map))?);
-                        continue;
-                    }
-                    let name = Value::String(name.clone());
-                    let key = self.value(1, &key.kind(), &name, path)?;
-                    let value = self.value(2, &of_value.kind(), value, path)?;
-                    let entry = vec![key, value];
-                    parts.push(MessagePart::Message { number: field.number(), parts: entry });
+        let mut known = Vec::new();
+        for (name, value) in values {
+            known.push((self.find(name, kind, index, path)?, name, value));
+        }
+        known.sort_by_key(|(field, _, _)| field.number);
+        let mut oneofs = Vec::new();
+        for (position, (field, name, value)) in known.iter().enumerate() {
+            let path = if path.is_empty() { (*name).clone() } else { format!("{path}.{name}") };
+            if position > 0 && known[position - 1].0.number == field.number {
+                return Err(format!("{}it is given twice", at(&path)));
+            }
+            if value.is_null() && !self.has_null(field) {
+                continue;
+            }
+            if let Some(oneof) = field.oneof {
+                if oneofs.contains(&oneof) {
+                    let name = &kind.oneofs[oneof];
+                    return Err(format!("{}another field of the oneof {name} is given", at(&path)));
                 }
+                oneofs.push(oneof);
             }
-            Value::Array(values) if field.is_list() => {
-                for value in values {
-                    parts.push(match varies(value) {
-                        true => self.value(field.number(), &field.kind(), value, path)?,
-                        false => alone(Value::Array(vec![value.clone()]))?,
-                    });
-                }
-            }
-            _ if field.is_list() || field.is_map() => {
-                let what = if field.is_map() { "an object, {...}" } else { "a list, [...]" };
-                return Err(format!("{}expected {what}", at(path)));
-            }
-            _ => parts.push(self.value(field.number(), &field.kind(), value, path)?),
+            self.field(field, value, &path, out)?;
         }
         Ok(())
     }
 
-    /// One value, with a template field in it.
-    fn value(
+    fn find(
         &self,
-        number: u32,
-        kind: &Kind,
+        name: &str,
+        kind: &'a Message,
+        index: usize,
+        path: &str,
+    ) -> Result<&'a Field, String> {
+        if let Some(field) = kind.field(name) {
+            return Ok(field);
+        }
+        let extension = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        let extension = extension.and_then(|name| self.model.extensions.get(name));
+        if let Some((_, field)) = extension.filter(|(extended, _)| *extended == index) {
+            return match kind.is_message_set {
+                true => Err(format!(
+                    "{}{} is a message set, which is not supported",
+                    at(path),
+                    kind.name
+                )),
+                false => Ok(field),
+            };
+        }
+        let known = listed("fields", kind.fields.iter().map(|field| field.name.clone()));
+        Err(format!("{} has no field '{name}'; {known}", kind.name))
+    }
+
+    /// Whether `null` is a value of the field, and not its absence.
+    fn has_null(&self, field: &Field) -> bool {
+        field.shape == Shape::One
+            && match field.kind {
+                Kind::Message(index) => self.model.messages[index].special == Some(Special::Value),
+                Kind::Enum(index) => self.model.enums[index].name == NULL,
+                _ => false,
+            }
+    }
+
+    fn field(
+        &self,
+        field: &Field,
         value: &Value,
         path: &str,
-    ) -> Result<MessagePart, String> {
-        if let Kind::Message(message) = kind {
-            let parts = match message.get_field_by_name("value").filter(|_| is_wrapper(message)) {
-                Some(field) => vec![self.value(field.number(), &field.kind(), value, path)?],
-                None => self.message(value, message, path)?,
-            };
-            return Ok(MessagePart::Message { number, parts });
+        out: &mut Parts,
+    ) -> Result<(), String> {
+        match (field.shape, value) {
+            (Shape::One, _) => self.value(field, value, path, field.has_presence, out),
+            (Shape::List { packed }, Value::Array(values)) => {
+                if packed && !values.iter().any(varies) {
+                    return self.packed(field, values, path, out);
+                }
+                values.iter().try_for_each(|value| self.value(field, value, path, true, out))
+            }
+            (Shape::Map, Value::Object(entries)) => {
+                let Kind::Message(entry) = field.kind else { return Ok(()) };
+                let [key, of_value] = &self.model.messages[entry].fields[..] else {
+                    return Ok(());
+                };
+                for (name, value) in entries {
+                    let mut inner = Parts::default();
+                    let name = key_text(key.kind, name);
+                    self.value(key, &name, path, true, &mut inner)?;
+                    self.value(of_value, value, path, true, &mut inner)?;
+                    out.message(field.number, inner);
+                }
+                Ok(())
+            }
+            (Shape::List { .. }, _) => Err(format!("{}expected a list, [...]", at(path))),
+            (Shape::Map, _) => Err(format!("{}expected an object, {{...}}", at(path))),
         }
-        let text = match value {
-            Value::String(text) => self.marked.template(text),
-            // The constant value of an entry whose key varies.
-            Value::Number(_) | Value::Bool(_) => value.to_string(),
-            _ => return Err(format!("{}expected a single value", at(path))),
+    }
+
+    /// All values of a field in one.
+    fn packed(
+        &self,
+        field: &Field,
+        values: &[Value],
+        path: &str,
+        out: &mut Parts,
+    ) -> Result<(), String> {
+        let mut all = Vec::new();
+        for value in values {
+            match field.kind {
+                Kind::Scalar(scalar) => payload(scalar, value, &mut all),
+                Kind::Enum(index) => enum_number(&self.model.enums[index], value)
+                    .map(|number| put_varint(i64::from(number).cast_unsigned(), &mut all)),
+                Kind::Message(_) | Kind::Group(_) => Ok(()),
+            }
+            .map_err(|why| format!("{}{why}", at(path)))?;
+        }
+        if !all.is_empty() {
+            put_bytes(field.number, &all, &mut out.bytes);
+        }
+        Ok(())
+    }
+
+    /// One value. `always` is whether it is sent if it is the default of its type.
+    pub(crate) fn value(
+        &self,
+        field: &Field,
+        value: &Value,
+        path: &str,
+        always: bool,
+        out: &mut Parts,
+    ) -> Result<(), String> {
+        match field.kind {
+            Kind::Message(index) => {
+                let mut inner = Parts::default();
+                self.message(value, index, path, &mut inner)?;
+                out.message(field.number, inner);
+                Ok(())
+            }
+            Kind::Group(index) => {
+                let mut inner = Parts::default();
+                self.message(value, index, path, &mut inner)?;
+                out.group(field.number, inner);
+                Ok(())
+            }
+            Kind::Scalar(scalar) => self.scalar(field.number, scalar, value, path, always, out),
+            Kind::Enum(index) => {
+                let kind = &self.model.enums[index];
+                if varies(value) {
+                    let known = ScalarKind::Enum(kind.values.clone());
+                    return self.filled_in(field.number, known, value, path, out);
+                }
+                let number =
+                    enum_number(kind, value).map_err(|why| format!("{}{why}", at(path)))?;
+                if always || number != 0 {
+                    put_key(field.number, WireType::Varint, &mut out.bytes);
+                    put_varint(i64::from(number).cast_unsigned(), &mut out.bytes);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn scalar(
+        &self,
+        number: u32,
+        scalar: Scalar,
+        value: &Value,
+        path: &str,
+        always: bool,
+        out: &mut Parts,
+    ) -> Result<(), String> {
+        if varies(value) {
+            return self.filled_in(number, scalar.in_plan(), value, path, out);
+        }
+        let mut bytes = Vec::new();
+        payload(scalar, value, &mut bytes).map_err(|why| format!("{}{why}", at(path)))?;
+        let is_text = scalar.wire() == WireType::Bytes;
+        let is_default = if is_text { bytes.is_empty() } else { bytes.iter().all(|b| *b == 0) };
+        match (always || !is_default, is_text) {
+            (false, _) => {}
+            (true, true) => put_bytes(number, &bytes, &mut out.bytes),
+            (true, false) => {
+                put_key(number, scalar.wire(), &mut out.bytes);
+                out.bytes.extend(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// A single value with template fields in it.
+    fn filled_in(
+        &self,
+        number: u32,
+        kind: ScalarKind,
+        value: &Value,
+        path: &str,
+        out: &mut Parts,
+    ) -> Result<(), String> {
+        let Value::String(text) = value else {
+            return Err(format!("{}expected a single value", at(path)));
         };
-        Ok(MessagePart::Field { number, kind: scalar(kind), text })
+        out.push(MessagePart::Field { number, kind, text: self.marked.template(text) });
+        Ok(())
     }
 }
 
-/// Encodes a message without template fields.
-fn constant(value: Value, kind: &MessageDescriptor, path: &str) -> Result<Vec<u8>, String> {
-    let message = DynamicMessage::deserialize(kind.clone(), value);
-    message.map(|message| message.encode_to_vec()).map_err(|e| format!("{}{e}", at(path)))
-}
-
-fn at(path: &str) -> String {
+/// The start of a sentence about the field at a path.
+pub(crate) fn at(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("the field '{path}': ") }
 }
 
 /// Whether a value has a template field.
-fn varies(value: &Value) -> bool {
+pub(crate) fn varies(value: &Value) -> bool {
     match value {
         Value::String(text) => Marked::is_marked(text),
         Value::Array(values) => values.iter().any(varies),
-        Value::Object(fields) => fields.iter().any(|(name, value)| varies_in(name, value)),
-        _ => false,
-    }
-}
-
-fn varies_in(name: &str, value: &Value) -> bool {
-    Marked::is_marked(name) || varies(value)
-}
-
-/// Whether the JSON of a type is not that of its fields.
-fn is_special(kind: &MessageDescriptor) -> bool {
-    kind.package_name() == "google.protobuf"
-        && matches!(
-            kind.name(),
-            "Any" | "Duration" | "FieldMask" | "ListValue" | "Struct" | "Timestamp" | "Value"
-        )
-}
-
-/// Whether the type wraps a single value.
-fn is_wrapper(kind: &MessageDescriptor) -> bool {
-    kind.package_name() == "google.protobuf" && kind.name().ends_with("Value") && !is_special(kind)
-}
-
-fn scalar(kind: &Kind) -> ScalarKind {
-    match kind {
-        Kind::Double => ScalarKind::Double,
-        Kind::Float => ScalarKind::Float,
-        Kind::Int32 => ScalarKind::Int32(Wire::Varint),
-        Kind::Int64 => ScalarKind::Int64(Wire::Varint),
-        Kind::Uint32 => ScalarKind::Uint32(Wire::Varint),
-        Kind::Uint64 => ScalarKind::Uint64(Wire::Varint),
-        Kind::Sint32 => ScalarKind::Int32(Wire::ZigZag),
-        Kind::Sint64 => ScalarKind::Int64(Wire::ZigZag),
-        Kind::Fixed32 => ScalarKind::Uint32(Wire::Fixed),
-        Kind::Fixed64 => ScalarKind::Uint64(Wire::Fixed),
-        Kind::Sfixed32 => ScalarKind::Int32(Wire::Fixed),
-        Kind::Sfixed64 => ScalarKind::Int64(Wire::Fixed),
-        Kind::Bool => ScalarKind::Bool,
-        Kind::String => ScalarKind::String,
-        Kind::Bytes | Kind::Message(_) => ScalarKind::Bytes,
-        Kind::Enum(kind) => {
-            ScalarKind::Enum(kind.values().map(|v| (v.name().to_owned(), v.number())).collect())
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| Marked::is_marked(name) || varies(value))
         }
+        _ => false,
     }
 }

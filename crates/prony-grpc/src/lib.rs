@@ -3,11 +3,22 @@
 
 #![forbid(unsafe_code)]
 
+mod build;
+mod compile;
 mod encode;
+mod features;
 mod fields;
+mod file;
+#[doc(hidden)]
+pub mod fuzzing;
+mod model;
+mod parts;
 mod reflection;
+mod scalar;
 mod schema;
+mod special;
+mod wire;
 
-pub use encode::Encoded;
-pub use reflection::{SERVICES, reflect};
+pub use encode::{Encoded, types_in_any};
+pub use reflection::{BYTES_MAX, FILES_MAX, SERVICES, TIME_MAX, reflect};
 pub use schema::{Method, Schema};

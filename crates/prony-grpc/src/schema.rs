@@ -1,20 +1,26 @@
 //! Where a schema comes from, and the methods in it.
 
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use prost_reflect::{DescriptorPool, MessageDescriptor, MethodDescriptor};
-use protox::Compiler;
+use crate::compile::compile;
+use crate::file::{self, Budget, File, shown};
+use crate::model::{Field, Model, Rpc, Shape};
 
 /// The types and methods of a service.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    pool: DescriptorPool,
+    files: Vec<File>,
+    model: Arc<Model>,
 }
 
 /// A method of a service.
 #[derive(Clone, Debug)]
 pub struct Method {
-    pub(crate) method: MethodDescriptor,
+    pub(crate) model: Arc<Model>,
+    pub(crate) service: String,
+    pub(crate) rpc: Rpc,
 }
 
 impl Schema {
@@ -23,58 +29,40 @@ impl Schema {
     /// # Errors
     /// The first error, with its file, line and column.
     pub fn compile(files: &[PathBuf], folders: &[PathBuf]) -> Result<Self, String> {
-        let mut includes: Vec<PathBuf> = folders.to_vec();
-        for file in files {
-            let own = match file.parent() {
-                Some(folder) if folder != Path::new("") => folder.to_path_buf(),
-                _ => PathBuf::from("."),
-            };
-            if !includes.contains(&own) {
-                includes.push(own);
-            }
-        }
-        for file in files {
-            let opened = std::fs::File::open(file);
-            opened.map_err(|why| format!("{} cannot be read: {why}", file.display()))?;
-        }
-        let mut compiler = Compiler::new(&includes).map_err(|e| e.to_string())?;
-        compiler.include_imports(true);
-        for file in files {
-            // Only this form has the place.
-            compiler.open_file(file).map_err(|error| format!("{error:?}"))?;
-        }
-        Ok(Self { pool: compiler.descriptor_pool() })
+        let mut schema = Self::default();
+        schema.add(compile(files, folders)?)?;
+        Ok(schema)
     }
 
     /// Adds a compiled set of descriptors, as `protoc --descriptor_set_out --include_imports`
     /// writes it.
     ///
     /// # Errors
-    /// The bytes are no such set, or a file in it lacks an import.
+    /// The bytes are no such set, or what they describe is not valid: the sentence names the file
+    /// and the element.
     pub fn add_set(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.pool.decode_file_descriptor_set(bytes).map_err(|e| e.to_string())
+        self.add(file::files(bytes, &mut Budget::default())?)
     }
 
-    /// Adds the descriptors of single files, in any order.
-    ///
-    /// # Errors
-    /// One is no descriptor, or lacks an import.
-    pub fn add_files(&mut self, files: &[Vec<u8>]) -> Result<(), String> {
-        let mut waiting: Vec<&Vec<u8>> = files.iter().collect();
-        while !waiting.is_empty() {
-            let (before, mut problem) = (waiting.len(), None);
-            waiting.retain(|file| match self.pool.decode_file_descriptor_proto(&file[..]) {
-                Ok(()) => false,
-                Err(error) => {
-                    problem = Some(error.to_string());
-                    true
-                }
-            });
-            if let Some(problem) = problem.filter(|_| waiting.len() == before) {
-                return Err(problem);
-            }
-        }
+    /// Adds files, unless others with their names are known.
+    pub(crate) fn add(&mut self, files: Vec<File>) -> Result<(), String> {
+        let mut all = self.files.clone();
+        let mut known: HashSet<String> = all.iter().map(|file| file.name.clone()).collect();
+        all.extend(files.into_iter().filter(|file| known.insert(file.name.clone())));
+        // What is refused is not kept.
+        self.model = Arc::new(Model::new(&all)?);
+        self.files = all;
         Ok(())
+    }
+
+    /// The names of all services and of their methods.
+    pub(crate) fn services(&self) -> Vec<(String, Vec<String>)> {
+        let services = self.model.services.iter();
+        let mut all: Vec<_> = services
+            .map(|(name, rpcs)| (name.clone(), rpcs.iter().map(|rpc| rpc.name.clone()).collect()))
+            .collect();
+        all.sort();
+        all
     }
 
     /// The method with this name: `package.Service/Method`.
@@ -87,22 +75,23 @@ impl Schema {
         let Some((service, method)) = split else {
             return Err(format!("'{name}' is not a method; write package.Service/Method"));
         };
-        let Some(found) = self.pool.get_service_by_name(service) else {
-            let known = self.pool.services().map(|s| s.full_name().to_owned());
+        let Some(methods) = self.model.services.get(service) else {
+            let known = self.model.services.keys().cloned();
             return Err(format!("there is no service '{service}'; {}", listed("services", known)));
         };
-        let known = found.methods().find(|m| m.name() == method);
-        known.map(|method| Method { method }).ok_or_else(|| {
-            let known = found.methods().map(|m| m.name().to_owned());
-            format!("'{service}' has no method '{method}'; {}", listed("methods", known))
-        })
+        let Some(rpc) = methods.iter().find(|rpc| rpc.name == method) else {
+            let known = listed("methods", methods.iter().map(|rpc| rpc.name.clone()));
+            return Err(format!("'{service}' has no method '{method}'; {known}"));
+        };
+        let (service, rpc) = (service.to_owned(), rpc.clone());
+        Ok(Method { model: Arc::clone(&self.model), service, rpc })
     }
 }
 
 impl Method {
     /// The path of its calls: `/package.Service/Method`.
     pub fn path(&self) -> String {
-        format!("/{}/{}", self.method.parent_service().full_name(), self.method.name())
+        format!("/{}/{}", self.service, self.rpc.name)
     }
 
     /// The numbers of a field of the method's messages, and of one of its replies. By their values,
@@ -111,29 +100,29 @@ impl Method {
     /// # Errors
     /// There is no such field, or it has several values.
     pub fn token(&self, request: &str, reply: &str) -> Result<(u32, u32), String> {
-        let field = |message: &MessageDescriptor, name: &str| {
-            let known =
-                message.get_field_by_name(name).or_else(|| message.get_field_by_json_name(name));
-            let Some(field) = known else {
-                let known = listed("fields", message.fields().map(|f| f.name().to_owned()));
-                return Err(format!("{} has no field '{name}'; {known}", message.full_name()));
+        let field = |index: usize, name: &str| {
+            let message = &self.model.messages[index];
+            let known = message.fields.iter().find(|field| field.name == name);
+            let Some(field) = known.or_else(|| message.field(name)) else {
+                let known = listed("fields", message.fields.iter().map(|f: &Field| f.name.clone()));
+                return Err(format!("{} has no field '{}'; {known}", message.name, shown(name)));
             };
-            match field.is_list() || field.is_map() {
-                true => Err(format!("the field '{name}' of {} is a list", message.full_name())),
-                false => Ok(field.number()),
+            match field.shape {
+                Shape::One => Ok(field.number),
+                _ => Err(format!("the field '{name}' of {} is a list", message.name)),
             }
         };
-        Ok((field(&self.method.input(), request)?, field(&self.method.output(), reply)?))
+        Ok((field(self.rpc.input, request)?, field(self.rpc.output, reply)?))
     }
 
     /// Whether a call has any number of messages.
     pub fn is_client_streaming(&self) -> bool {
-        self.method.is_client_streaming()
+        self.rpc.takes
     }
 
     /// Whether a reply has any number of messages.
     pub fn is_server_streaming(&self) -> bool {
-        self.method.is_server_streaming()
+        self.rpc.streams
     }
 }
 

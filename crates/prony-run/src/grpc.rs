@@ -171,19 +171,22 @@ fn encode(
 #[cfg(feature = "grpc")]
 mod schema {
     use std::sync::{Arc, Mutex, PoisonError};
+    use std::time::Instant;
 
     use prony_core::engine::Tap;
     use prony_core::fault::Fault;
     use prony_core::grpc::Status;
     use prony_core::plan::{CallSpec, GrpcCall, Load, MessageReply, Plan, Stop, Think};
     use prony_core::units::{ConnId, RequestId, Span};
-    use prony_grpc::{SERVICES, Schema, reflect};
+    use prony_grpc::{BYTES_MAX, SERVICES, Schema, reflect, types_in_any};
     use prony_io::{Control, Options, Taps};
 
     use super::GrpcDraft;
     use crate::files::read;
     use crate::run;
 
+    /// More than the bytes of a reply around its files.
+    const KEPT_BEYOND: usize = 1 << 20;
     /// How long a server may take to reply with a part of its schema.
     const REFLECTION: Span = Span::from_secs(10);
 
@@ -277,11 +280,12 @@ mod schema {
         options: &Options,
     ) -> Result<(Schema, Option<String>), String> {
         let methods: Vec<String> = calls.iter().map(|call| call.path.clone()).collect();
-        let mut version = 0;
+        let bodies = calls.iter().filter_map(|call| std::str::from_utf8(&call.body).ok());
+        let types: Vec<String> = bodies.flat_map(types_in_any).collect();
+        let (mut version, started) = (0, Instant::now());
         let schema = loop {
-            let result = reflect(&methods, |question| {
-                one_call(plan, calls, SERVICES[version], question, options)
-            });
+            let ask = |question| one_call(plan, calls, SERVICES[version], question, options);
+            let result = reflect(&methods, &types, ask, || started.elapsed());
             match result {
                 Ok(schema) => break schema,
                 Err(Failed::Status(Status::UNIMPLEMENTED)) if version + 1 < SERVICES.len() => {
@@ -334,7 +338,9 @@ mod schema {
 
         fn body(&mut self, _: ConnId, _: RequestId, piece: &[u8]) {
             let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.0.extend_from_slice(piece);
+            // A reply that never ends is kept up to the bound of a schema, which then refuses it.
+            let room = (BYTES_MAX + KEPT_BEYOND).saturating_sub(seen.0.len());
+            seen.0.extend_from_slice(&piece[..piece.len().min(room)]);
         }
 
         fn done(&mut self, _: ConnId, _: RequestId, reply: &prony_core::proto::Reply) {

@@ -1,8 +1,12 @@
 //! Schemas and messages, compared with prost-reflect's own encoding of the same values.
 
+mod hostile;
+mod vectors;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use prony_core::plan::{
     CallSpec, Cookies, Data, GrpcCall, Load, Plan, SessionKind, Sessions, Stop, Think,
@@ -126,6 +130,7 @@ fn a_schema_with_an_error_names_its_place() {
         ("message M { What a = 1; }", "bad.proto:2:13: name 'What' is not defined"),
         ("message M {}\nmessage M {}", "bad.proto:3:9: "),
         ("import \"none.proto\";", "bad.proto:2:1: import 'none.proto' not found"),
+        ("message M { map<double, int32> a = 1; }", "bad.proto:2:"),
     ];
     for (text, expected) in cases {
         std::fs::write(&file, format!("syntax = \"proto3\";\n{text}\n")).unwrap();
@@ -134,6 +139,86 @@ fn a_schema_with_an_error_names_its_place() {
     }
     let why = Schema::compile(&[folder.path().join("none.proto")], &[]).unwrap_err();
     assert!(why.contains("none.proto"), "{why}");
+}
+
+/// An edition that is not known, and what the parser does not know of editions.
+#[test]
+fn a_file_in_an_edition_with_an_error_names_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("e.proto");
+    for (text, expected) in [
+        ("// a\n\nedition = \"2031\";\n", "e.proto:3: the edition '2031' is not supported"),
+        ("edition = \"2023\";\nmessage M {\n  int32 a = x;\n}", "e.proto:3:13: expected "),
+        ("edition = \"2023\";\nmessage M {\n  int32 a = 1 [default = 5];\n}", "e.proto:3:"),
+        ("edition = \"2024\";\nimport option \"a.proto\";", "e.proto:2:"),
+        ("edition = \"2023\";\nmessage M { Q q = 1; }", "e.proto"),
+        (
+            "edition = \"2023\";\nmessage M { int32 a = 1 [features.field_presence = MAYBE]; }",
+            "e.proto: the feature field_presence has the unknown value MAYBE",
+        ),
+        ("edition", "e.proto:1:1: "),
+        ("edition = \"", "e.proto:1:"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let why = Schema::compile(std::slice::from_ref(&file), &[]).unwrap_err();
+        assert!(why.contains(expected) && !why.contains('\n'), "{text}: {why}");
+    }
+    std::fs::write(&file, "edition = \"2024\"; message M { int32 a = 1; }").unwrap();
+    assert!(Schema::compile(std::slice::from_ref(&file), &[]).is_ok());
+}
+
+/// Texts that would need a stack without end, or a compiler without bugs.
+#[test]
+fn no_text_makes_the_compiler_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.proto");
+    let compiled = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        Schema::compile(std::slice::from_ref(&file), &[])
+    };
+    let why = |text: &str| compiled(text).unwrap_err();
+    for bracket in
+        ["message M {", "option (a) = { a: ", "option (a) = { a: [", "option (a) = { a <"]
+    {
+        let many = format!("syntax = \"proto3\";\n{}", bracket.repeat(100_000));
+        assert_eq!(why(&many), "t.proto:2: brackets are nested more than 200 deep");
+    }
+    let fine = format!(
+        "syntax = \"proto3\";\n// {0}\n/* {0} */ message M {{ \
+         string a = 1 [json_name = \"{0}\"]; }}",
+        "({[<".repeat(100)
+    );
+    assert!(compiled(&fine).is_ok(), "{:?}", compiled(&fine));
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let texts = ["known.proto", "two.proto", "edition2023.proto"]
+        .map(|name| std::fs::read_to_string(vectors.join(name)).unwrap());
+    let mut state = 0x9e37_79b9_u64;
+    let mut below = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % bound.max(1)
+    };
+    let (mut valid, mut refused) = (0, 0);
+    for round in 0..600 {
+        let text = &texts[round % 3];
+        let mut words: Vec<&str> = text.split_inclusive([' ', '\n', ';', '=']).collect();
+        for _ in 0..=below(3) {
+            let (at, other) = (below(words.len()), below(words.len()));
+            match below(4) {
+                0 => _ = words.remove(at),
+                1 => words.insert(at, words[other]),
+                2 => words.swap(at, other),
+                _ => words.insert(at, ["0 ", "-1 ", "99999999999 ", "{ ", "map<"][below(5)]),
+            }
+        }
+        match compiled(&words.concat()) {
+            Ok(_) => valid += 1,
+            Err(why) => {
+                assert!(!why.contains("the compiler fails"), "{}", words.concat());
+                refused += 1;
+            }
+        }
+    }
+    assert!(valid > 10 && refused > 100, "{valid} valid, {refused} refused");
 }
 
 #[test]
@@ -158,7 +243,7 @@ fn refuses_json_that_does_not_fit() {
     for (json, part) in [
         ("{", "this is not JSON"),
         (r#"{"title": 1}"#, "title"),
-        (r#"{"count": "x"}"#, "invalid"),
+        (r#"{"count": "x"}"#, "the field 'count': \"x\" does not fit the type int32"),
         ("{} {}", "/shop.Shop/Buy takes one message, not 2"),
         (r#"{"title": "{{x}}"}"#, "shop.Item has no field 'title'; the fields are: at, "),
         (
@@ -259,14 +344,15 @@ fn asks_a_server_for_its_schema() {
         reply.extend(list);
         Ok::<_, String>(reply)
     };
-    let schema = reflect(&["/shop.Shop/Buy".into(), "shop.Shop/Fill".into()], answer).unwrap();
+    let methods = ["/shop.Shop/Buy".into(), "shop.Shop/Fill".into()];
+    let schema = reflect(&methods, &[], answer, || Duration::ZERO).unwrap();
     assert!(schema.method("shop.Shop/Buy").is_ok());
     asked.sort();
     let imports = ["google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto"];
     assert_eq!(asked, [imports[0], imports[1], "part/color.proto", "shop.Shop"]);
     // field 7: { field 1: 5, field 2: "no" }
     let refuses = |_: Vec<u8>| Ok::<_, String>(b"\x3a\x06\x08\x05\x12\x02no".to_vec());
-    let why = reflect(&["/a.B/C".into()], refuses).unwrap_err();
+    let why = reflect(&["/a.B/C".into()], &[], refuses, || Duration::ZERO).unwrap_err();
     assert_eq!(why, "it does not know 'a.B': no (status 5)");
 }
 
