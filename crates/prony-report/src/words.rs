@@ -386,6 +386,7 @@ pub fn no_interval(why: NoInterval) -> String {
             "latencies close in time are correlated: the effective sample size is {}",
             units::three(effective)
         ),
+        NoInterval::Dominated => "a short part of the run decides it alone".into(),
         NoInterval::RateChanges => "the load changes during the run".into(),
         NoInterval::NotRecorded => "not recorded by the version that measured it".into(),
     }

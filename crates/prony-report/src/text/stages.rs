@@ -5,7 +5,7 @@ use prony_core::summary::{Stage, Summary};
 use prony_core::units::Span;
 
 use super::page::{Ink, Page};
-use super::table::CORRELATED;
+use super::table::{CORRELATED, DOMINATED};
 use super::units;
 
 /// Columns of a cell, its gap included.
@@ -23,19 +23,23 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let header = ["length", target, "rate", "+-", "failed", "p50", "+-", "p99", "+-"];
     let header: String = header.map(|name| format!("{name:>CELL$}")).concat();
     page.row("stage at", &header, Ink::Faint);
-    let mut correlated = false;
+    let mut lacks = Vec::new();
     for stage in stages.iter().take(most) {
         let at = if stage.at == Span::ZERO { "0 s".to_owned() } else { units::brief(stage.at) };
         let cells = row(stage);
-        correlated |= cells.contains('?');
+        lacks.extend(stage.figures.iter().flat_map(|f| {
+            [f.rate_interval, f.p50_interval, f.p99_interval].into_iter().filter_map(Result::err)
+        }));
         page.row(&at, cells.trim_end(), Ink::Plain);
     }
     if let Some(n) = stages.len().checked_sub(most).filter(|&n| n > 0) {
         let more = units::counted(n as u64, "more stage", "more stages");
         page.line("", &format!("and {more} in the JSON report (--json)"));
     }
-    if correlated {
+    if lacks.iter().any(|why| matches!(why, NoInterval::Autocorrelated { .. })) {
         page.legend("?", CORRELATED);
+    } else if lacks.contains(&NoInterval::Dominated) {
+        page.legend("?", DOMINATED);
     }
 }
 
@@ -69,7 +73,7 @@ fn row(stage: &Stage) -> String {
 fn bar(figure: Option<f64>, interval: Result<Interval, NoInterval>) -> String {
     match (figure, interval) {
         (Some(figure), Ok(interval)) => units::bar(interval.reach(figure)),
-        (Some(_), Err(NoInterval::Autocorrelated { .. })) => "?".to_owned(),
+        (Some(_), Err(NoInterval::Autocorrelated { .. } | NoInterval::Dominated)) => "?".to_owned(),
         (Some(_), Err(NoInterval::TooFewSamples { .. })) => "-".to_owned(),
         _ => String::new(),
     }

@@ -49,9 +49,12 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
         {
             page.wide_row(BARS, label, &cells, Ink::Plain);
             without.correlated |= reasons.correlated;
+            without.dominated |= reasons.dominated;
             without.few |= reasons.few && *name == "response";
-        } else if *name == "response" && is_too_short(tally) {
-            page.wide_row(BARS, label, TOO_SHORT, Ink::Plain);
+        } else if *name == "response"
+            && let Some(why) = lack(tally)
+        {
+            page.wide_row(BARS, label, &format!("  not known: {why}"), Ink::Plain);
         }
     }
     if !waits {
@@ -72,23 +75,34 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
     }
     if without.correlated {
         page.legend("?", CORRELATED);
+    } else if without.dominated {
+        page.legend("?", DOMINATED);
     }
 }
 
-/// In place of the intervals.
-const TOO_SHORT: &str = "  not known: the measurement is shorter than a second";
 /// So few samples have no interval anyway.
 const SAMPLES_MIN: u64 = 100;
 
-/// Whether intervals are missing because the run is too short.
-fn is_too_short(tally: &Tally) -> bool {
-    let is_enough = tally.times.response.count() >= SAMPLES_MIN;
-    is_enough && Confidence::of(tally).mean() == Err(NoInterval::TooShort)
+/// Why no response time has an interval, in place of them all.
+fn lack(tally: &Tally) -> Option<String> {
+    let median = Confidence::of(tally).quantile(0.5);
+    match median {
+        _ if tally.times.response.count() < SAMPLES_MIN => None,
+        Err(NoInterval::TooShort) => Some("the measurement is shorter than a second".into()),
+        Err(NoInterval::TooFewSamples { needs }) => {
+            Some(format!("any interval needs {} samples", units::count(needs)))
+        }
+        _ => None,
+    }
 }
 
 /// Why a figure has a question mark in place of its interval.
 pub(super) const CORRELATED: &str = "no interval: latencies close in time are correlated, so this run \
                                      has too few independent samples; run longer";
+
+/// The same for a mean or a rate.
+pub(super) const DOMINATED: &str = "no interval: a short part of the run decides this figure alone; \
+                                    run longer";
 
 /// All kinds of times with their names, in the order of the table.
 pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 19] {
@@ -150,10 +164,12 @@ fn row(f: &Figures, room: usize) -> String {
     fitting(cells.map(|cell| cell.unwrap_or_else(|| "-".into())), room)
 }
 
-/// Why figures have no interval: their times are correlated, or too few.
+/// Why figures have no interval: their times are correlated, a part of the run dominates, or they
+/// are too few.
 #[derive(Clone, Copy, Debug, Default)]
 struct Without {
     correlated: bool,
+    dominated: bool,
     few: bool,
 }
 
@@ -181,6 +197,10 @@ fn bars(confidence: &Confidence<'_>, f: &Figures, room: usize) -> Option<(String
             (Some(figure), Ok(interval)) => units::bar(interval.reach(figure)),
             (Some(_), Err(NoInterval::Autocorrelated { .. })) => {
                 without.correlated = true;
+                "?".to_owned()
+            }
+            (Some(_), Err(NoInterval::Dominated)) => {
+                without.dominated = true;
                 "?".to_owned()
             }
             (Some(_), Err(NoInterval::TooFewSamples { .. })) => {

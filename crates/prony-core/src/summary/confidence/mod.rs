@@ -72,12 +72,14 @@ pub enum NoInterval {
     },
     /// The run is shorter than a second (or than 32 of its blocks).
     TooShort,
-    /// The effective sample size is too small: the times are strongly autocorrelated, or few of
-    /// them dominate the figure.
+    /// As many independent times would do, but the effective sample size is too small: the times
+    /// are strongly autocorrelated.
     Autocorrelated {
-        /// The effective sample size; for a quantile, that beyond it.
+        /// The effective sample size.
         effective: f64,
     },
+    /// A short part of the run decides the figure alone.
+    Dominated,
     /// The result was saved by a version that kept no blocks, or the figure has none.
     NotRecorded,
     /// The plan changes the target rate, so the completed rate is not a constant to estimate.
@@ -176,7 +178,15 @@ impl<'a> Confidence<'a> {
             if spread.variance > 0.0 { variance / spread.variance } else { f64::INFINITY }
         };
         let independent = self.design_effect(0.5).map_or_else(alone, |d| n / d);
-        spread.check(independent, EFFECTIVE_MIN)?;
+        if spread.variance > 0.0 {
+            if independent < EFFECTIVE_MIN && n < EFFECTIVE_MIN {
+                return Err(NoInterval::TooFewSamples { needs: EFFECTIVE_MIN as u64 });
+            }
+            spread.check_dominant()?;
+            if independent < EFFECTIVE_MIN {
+                return Err(NoInterval::Autocorrelated { effective: independent });
+            }
+        }
         let wider = widening(n / independent, independent / EFFECTIVE_MIN);
         // Scaled from the times in whole blocks to all times.
         let scale = 1.0 / total * (total / n).sqrt();
@@ -197,9 +207,16 @@ impl<'a> Confidence<'a> {
         let error = spread.variance.sqrt() / self.seconds;
         let reach = spread.t() * error;
         if rate <= 0.0 || reach >= rate {
-            return Err(NoInterval::Autocorrelated { effective: (rate / error).powi(2) });
+            // The standard error of n independent replies is the square root of n.
+            let needs = spread.t().powi(2).ceil() as u64;
+            let replies = self.blocks.iter().map(|b| b.replies).sum::<u64>();
+            return Err(if replies < needs {
+                NoInterval::TooFewSamples { needs }
+            } else {
+                NoInterval::Autocorrelated { effective: (rate / error).powi(2) }
+            });
         }
-        spread.check(f64::INFINITY, 0.0)?;
+        spread.check_dominant()?;
         Ok(Interval { lo: rate - reach, hi: rate + reach })
     }
 

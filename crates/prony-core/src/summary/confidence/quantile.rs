@@ -62,19 +62,20 @@ impl Confidence<'_> {
         // If nothing varies, all times are independent.
         let beyond = n / design_effect * share;
         let independent = n / self.design_effect(0.5).unwrap_or_default();
-        if beyond < BEYOND_MIN && n * share < BEYOND_MIN {
-            // Too few even if all times were independent.
-            let needs = (BEYOND_MIN / share).round() as u64;
-            return Err(NoInterval::TooFewSamples { needs });
-        }
         if beyond < BEYOND_MIN || independent < EFFECTIVE_MIN {
-            return Err(NoInterval::Autocorrelated { effective: beyond });
+            // Too few even if all times were independent?
+            let needs = (BEYOND_MIN / share).round().max(EFFECTIVE_MIN);
+            return Err(if n < needs {
+                NoInterval::TooFewSamples { needs: needs as u64 }
+            } else {
+                NoInterval::Autocorrelated { effective: independent.min(beyond / share) }
+            });
         }
         let Some(surplus) = surplus else { return Ok(self.bin_of_rank(q)) };
         let room = (beyond / BEYOND_MIN).min(independent / EFFECTIVE_MIN);
         let (lo, hi) = self.ranks(q, &surplus, widening(design_effect, room));
         if lo < 1.0 || hi > n {
-            return Err(NoInterval::Autocorrelated { effective: beyond });
+            return Err(NoInterval::Autocorrelated { effective: independent.min(beyond / share) });
         }
         let Interval { lo, hi } = self.between(lo, hi);
         // The reported figure is the upper end of its bin.

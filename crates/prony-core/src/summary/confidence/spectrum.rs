@@ -107,16 +107,10 @@ impl Spread {
         t_quantile(degrees_of_freedom((1.0 / self.batches.dominant - self.batches.normal).max(0.0)))
     }
 
-    /// Whether the effective sample size is at least `least`, and more than one batch dominates the
-    /// variance.
-    pub(super) fn check(&self, independent: f64, least: f64) -> Result<(), NoInterval> {
-        let dominant = self.batches.dominant;
-        let few = dominant < DOMINANT_MIN;
-        if self.variance > 0.0 && (few || independent < least) {
-            let independent = if few { dominant } else { independent };
-            return Err(NoInterval::Autocorrelated { effective: independent });
-        }
-        Ok(())
+    /// Whether more than one batch dominates the variance.
+    pub(super) fn check_dominant(&self) -> Result<(), NoInterval> {
+        let is_one = self.variance > 0.0 && self.batches.dominant < DOMINANT_MIN;
+        if is_one { Err(NoInterval::Dominated) } else { Ok(()) }
     }
 
     /// The distances from the sum to the ends of its interval, `wider` times the estimate:

@@ -191,3 +191,57 @@ fn the_interval_of_a_rate_is_that_of_independent_blocks() {
     // Twelve coefficients estimate the variance: the width is 2.2 errors, and varies by a fifth.
     assert!((1.2..3.5).contains(&((hi - lo) / 2.0 / error)), "{lo} to {hi}, error {error}");
 }
+
+/// Times that are independent by construction, with about this many in each block.
+fn independent(blocks: u64, each: u64) -> Tally {
+    tally(blocks, move |i| (0..each).map(|k| 1 + drawn(i * each + k) % 97).collect())
+}
+
+/// A number that looks drawn (splitmix64).
+fn drawn(k: u64) -> u64 {
+    let x = (k + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Where even independent times would be too few, their number is the reason.
+#[test]
+fn too_few_times_are_not_called_correlated() {
+    for (blocks, each) in [(100, 1), (100, 3), (100, 4), (40, 8)] {
+        let few = independent(blocks, each);
+        let c = Confidence::of(&few);
+        let needs = Err(NoInterval::TooFewSamples { needs: 500 });
+        assert_eq!((c.quantile(0.5), c.mean()), (needs, needs), "{blocks} {each}");
+        if blocks * each >= 100 {
+            assert_eq!(c.quantile(0.9), needs, "{blocks} {each}");
+        }
+    }
+    let enough = independent(300, 4);
+    let c = Confidence::of(&enough);
+    assert!(c.quantile(0.5).is_ok() && c.mean().is_ok(), "{:?}", c.mean());
+    // 1,200 times of which those close in time are alike: a longer run helps, a faster one not.
+    let alike = tally(300, |i| vec![1 + drawn(i / 30) % 97; 4]);
+    let c = Confidence::of(&alike);
+    for result in [c.quantile(0.5), c.quantile(0.9), c.mean()] {
+        assert!(
+            matches!(result, Err(NoInterval::Autocorrelated { effective }) if effective < 500.0),
+            "{result:?}"
+        );
+    }
+}
+
+/// A constant with one burst: the times are not correlated, and a 64th of the run decides.
+#[test]
+fn a_mean_that_one_part_decides_says_so() {
+    let burst = tally(320, |i| vec![if i == 100 { 400 } else { 20 }; 80]);
+    assert_eq!(Confidence::of(&burst).mean(), Err(NoInterval::Dominated));
+}
+
+/// A rate of four replies could be zero however independent they are.
+#[test]
+fn a_rate_of_a_few_replies_has_too_few_samples() {
+    let few = tally(320, |i| if i % 80 == 9 { vec![1] } else { vec![] });
+    let rate = Confidence::of(&few).rate(0.4);
+    assert!(matches!(rate, Err(NoInterval::TooFewSamples { needs: 5.. })), "{rate:?}");
+}

@@ -331,8 +331,12 @@ fn statistic_of(hist: &Hist, statistic: Statistic, effect: &dyn Fn(f64) -> f64) 
             let independent = n / effect(0.5);
             let needs = Hist::samples_needed(0.5);
             if independent < needs as f64 {
-                let few = NoInterval::TooFewSamples { needs };
-                return Known::estimate(mean, Err(few));
+                let why = if hist.count() < needs {
+                    NoInterval::TooFewSamples { needs }
+                } else {
+                    NoInterval::Autocorrelated { effective: independent }
+                };
+                return Known::estimate(mean, Err(why));
             }
             let reach = t_quantile(independent - 1.0) * stdev / independent.sqrt();
             Known::estimate(mean, Ok(Interval { lo: (mean - reach).max(0.0), hi: mean + reach }))
@@ -345,12 +349,10 @@ fn statistic_of(hist: &Hist, statistic: Statistic, effect: &dyn Fn(f64) -> f64) 
             };
             let independent = n / effect(q);
             let (low, high) = wilson(q, independent, t_quantile(KNOWN));
+            // As many independent times as the percentile needs would do.
             if low * n < 1.0 || high * n > n - 1.0 {
-                let effective = independent * q.min(1.0 - q);
-                return Known::estimate(
-                    value.0 as f64,
-                    Err(NoInterval::Autocorrelated { effective }),
-                );
+                let why = NoInterval::Autocorrelated { effective: independent };
+                return Known::estimate(value.0 as f64, Err(why));
             }
             let at = |q: f64| hist.estimate(q).unwrap_or_default().0 as f64;
             Known::estimate(value.0 as f64, Ok(Interval { lo: at(low), hi: at(high) }))

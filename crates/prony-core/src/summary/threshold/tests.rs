@@ -62,6 +62,19 @@ fn a_percentile_of_few_independent_samples_has_no_interval() {
     let Err(NoInterval::Autocorrelated { effective }) = known.interval else {
         panic!("{:?}", known.interval);
     };
-    assert!((effective - 0.2).abs() < 1e-9, "{effective}");
+    assert!((effective - 20.0).abs() < 1e-9, "{effective}");
     assert!(statistic_of(&hist, p99, &|_| 1.0).interval.is_ok());
+}
+
+/// The reason is that which is true: too few times, or times that are alike.
+#[test]
+fn a_mean_without_an_interval_says_why() {
+    let mut hist = Hist::new();
+    hist.record_n(Span(1_000), 19);
+    let few = statistic_of(&hist, Statistic::Mean, &|_| 1.0).interval;
+    assert_eq!(few, Err(NoInterval::TooFewSamples { needs: 20 }));
+    hist.record_n(Span(1_000), 1);
+    let alike = statistic_of(&hist, Statistic::Mean, &|_| 4.0).interval;
+    assert_eq!(alike, Err(NoInterval::Autocorrelated { effective: 5.0 }));
+    assert!(statistic_of(&hist, Statistic::Mean, &|_| 1.0).interval.is_ok());
 }
