@@ -1,6 +1,6 @@
 //! A trend: the figures of many runs one after another, with the steps between them.
 
-use prony_core::comparison::{Figure, Measured, steps};
+use prony_core::comparison::{Figure, Measured, RUNS_MIN, steps};
 use prony_core::plain;
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::Confidence;
@@ -87,7 +87,17 @@ pub struct Step {
 
 impl Trend {
     /// The trend of these runs, in this order.
-    pub fn of(results: &[Saved<'_>], notes: Vec<String>) -> Self {
+    pub fn of(results: &[Saved<'_>], mut notes: Vec<String>) -> Self {
+        if results.len() < RUNS_MIN {
+            notes.insert(
+                0,
+                format!(
+                    "Steps are not known: they are found among {RUNS_MIN} runs or more, and these \
+                     are {}.",
+                    results.len()
+                ),
+            );
+        }
         let run = |r: &Saved<'_>| Run {
             label: r.summary.run.label.clone().unwrap_or_else(|| r.name.to_owned()),
             started_unix: r.summary.run.started_unix,
@@ -117,7 +127,7 @@ impl Trend {
         out.blank();
         let steps = self.figures.iter().flat_map(|c| &c.steps);
         let sentences: Vec<&str> = steps.map(|s| s.sentence.as_str()).collect();
-        if sentences.is_empty() {
+        if sentences.is_empty() && self.runs.len() >= RUNS_MIN {
             out.line("  no step in any figure");
         }
         for sentence in sentences.into_iter().chain(self.notes.iter().map(String::as_str)) {
@@ -238,7 +248,27 @@ mod tests {
 
     #[test]
     fn equal_runs_have_no_step() {
-        let text = trend(&[5_000, 5_010, 4_990, 5_000, 5_020, 5_010, 4_980, 5_000]).text();
+        let times = [5_000, 5_010, 4_990, 5_000, 5_020, 5_010, 4_980, 5_000, 5_010, 4_990];
+        let text = trend(&times).text();
         assert!(text.contains("no step in any figure"), "{text}");
+    }
+
+    /// However clear a step is, nine runs cannot show it: every format says so.
+    #[test]
+    fn too_few_runs_say_that_steps_are_not_known() {
+        for n in [3, 5, 9] {
+            let times: Vec<u64> = (0..n).map(|i| if i < n / 2 { 5_000 } else { 50_000 }).collect();
+            let trend = trend(&times);
+            for format in [Format::Text, Format::Json, Format::Html] {
+                let text =
+                    String::from_utf8(trend.render(format).expect("a report")).expect("text");
+                let said = format!("found among 10 runs or more, and these are {n}");
+                assert!(text.contains(&said) && !text.contains("no step"), "{text}");
+            }
+        }
+        let times: Vec<u64> = (0..10).map(|i| if i < 5 { 5_000 } else { 50_000 }).collect();
+        let clear = trend(&times);
+        assert_eq!(clear.figures[1].steps.len(), 1, "ten are enough");
+        assert!(!clear.text().contains("not known"));
     }
 }

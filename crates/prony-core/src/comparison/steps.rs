@@ -10,6 +10,9 @@ use crate::rng::{Sequence, Stream};
 
 /// The fewest runs on each side of a step.
 const SIDE_MIN: usize = 3;
+/// The fewest runs among which a step can be found: of nine, one random order in 63 separates four
+/// from five as well as the clearest step does, and that is more than [`STEP_ERROR`].
+pub const RUNS_MIN: usize = 10;
 /// Random orders.
 const DRAWS: u32 = 999;
 /// The probability that a series without a step has one all the same.

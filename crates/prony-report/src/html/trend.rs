@@ -1,6 +1,7 @@
 //! A trend as an HTML page: the steps, a plot per figure, and a table of the runs.
 
 use maud::{Markup, html};
+use prony_core::comparison::RUNS_MIN;
 
 use super::super::trend::{Trend, shown};
 use super::super::{plot, units};
@@ -16,7 +17,7 @@ pub(super) fn page(trend: &Trend) -> Markup {
         }
         @if steps().next().is_some() {
             ul { @for step in steps() { li { (step.sentence) } } }
-        } @else {
+        } @else if trend.runs.len() >= RUNS_MIN {
             p { "No step in any figure." }
         }
         @if !trend.notes.is_empty() { ul { @for note in &trend.notes { li { (note) } } } }
