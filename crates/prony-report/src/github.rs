@@ -16,7 +16,8 @@ enum Level {
 }
 
 /// The annotations of a run: an error for each missed threshold and for a run that is not valid, a
-/// warning for each undecided threshold; if there is neither, a notice.
+/// warning for each undecided threshold, and notices in place of those that the user accepts; if
+/// there is nothing of that, a notice.
 pub fn of_run(summary: &Summary) -> String {
     annotations(&text::target(summary), summary)
 }
@@ -28,6 +29,7 @@ pub(super) fn of_phase(name: &str, summary: &Summary) -> String {
 
 fn annotations(target: &str, summary: &Summary) -> String {
     let judgment = summary.verdict();
+    let accepted = summary.run.accepted;
     let mut out = String::new();
     if !judgment.is_valid() {
         let reasons: Vec<String> =
@@ -35,12 +37,21 @@ fn annotations(target: &str, summary: &Summary) -> String {
         let verdict = judgment.verdict;
         let why =
             format!("{}: {}. {}", verdict.word(), words::verdict(verdict), reasons.join("; "));
-        out += &line(Level::Error, target, &why);
+        out += &if accepted.invalid {
+            line(Level::Notice, target, &format!("{why} (accepted)"))
+        } else {
+            line(Level::Error, target, &why)
+        };
     }
     for checked in summary.thresholds() {
         let level = match checked.outcome {
             Outcome::Met => continue,
             Outcome::Missed => Level::Error,
+            Outcome::Undecided if accepted.undecided => {
+                let why = format!("{} (accepted)", words::decided(&checked));
+                out += &line(Level::Notice, target, &why);
+                continue;
+            }
             Outcome::Undecided => Level::Warning,
         };
         out += &line(level, target, &words::decided(&checked));
@@ -93,6 +104,45 @@ fn line(level: Level, title: &str, message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the user accepts is a notice, in Markdown no bold word, and in JUnit no failure.
+    #[test]
+    fn what_is_accepted_is_no_failure_in_any_format() {
+        use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
+        use prony_core::record::Tally;
+        use prony_core::summary::{Accepted, RunInfo};
+        use prony_core::target::Endpoint;
+        use prony_core::units::{Nanos, Span};
+
+        let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
+        let load = Load::Closed { connections: 1, think: Think::None };
+        let mut plan = Plan::new(vec![endpoint], vec![CallSpec::default()], load, Stop::default());
+        plan.thresholds = vec!["errors < 0.1%".parse().expect("a threshold")];
+        let mut main = Tally { end: Nanos::ZERO + Span::from_secs(1), ..Tally::default() };
+        for _ in 0..100 {
+            main.times.response.record(Span::from_millis(1));
+        }
+        (main.started, main.sent, main.replies) = (100, 100, 100);
+        let run = RunInfo { percentile: Some(99.9), ..RunInfo::default() };
+        let mut summary = Summary { plan, run, warmup: None, main, workers: Vec::new() };
+        let all = |summary: &Summary| {
+            (of_run(summary), crate::junit::render(summary), crate::markdown::render(summary))
+        };
+        let (lines, junit, markdown) = all(&summary);
+        assert!(lines.contains("::error ") && lines.contains("::warning "), "{lines}");
+        assert!(junit.contains("<failure ") && junit.contains("<error "), "{junit}");
+        assert!(junit.contains("failures=\"1\" errors=\"1\""), "{junit}");
+        assert!(markdown.contains("**undecided**"), "{markdown}");
+        summary.run.accepted = Accepted { invalid: true, undecided: true };
+        let (lines, junit, markdown) = all(&summary);
+        assert!(!lines.contains("::error ") && !lines.contains("::warning "), "{lines}");
+        assert_eq!(lines.matches("(accepted)").count(), 2, "{lines}");
+        assert!(!junit.contains("<failure ") && !junit.contains("<error "), "{junit}");
+        assert!(junit.contains("failures=\"0\" errors=\"0\""), "{junit}");
+        assert!(junit.contains("<system-out>TOO-SHORT: "), "{junit}");
+        assert!(markdown.contains("**TOO-SHORT** (accepted)"), "{markdown}");
+        assert!(markdown.contains("undecided (accepted)"), "{markdown}");
+    }
 
     #[test]
     fn messages_cannot_end_or_start_a_command() {

@@ -10,10 +10,10 @@ use prony_core::summary::{Outcome, Summary};
 use super::phased::{Outcome as Ended, Phased};
 use super::{text, units, words};
 
-/// A test case that did not pass.
+/// A test case that did not pass, or would not have if the user did not accept it.
 struct Problem {
-    /// `failure` or `error`.
-    element: &'static str,
+    /// `failure` or `error`; `None`: it is accepted.
+    element: Option<&'static str>,
     kind: String,
     message: String,
 }
@@ -74,13 +74,14 @@ fn skipped(name: &str, why: &str) -> Suite {
 /// The test cases of a run.
 fn cases(summary: &Summary) -> Vec<(String, Option<Problem>)> {
     let judgment = summary.verdict();
+    let accepted = summary.run.accepted;
     let mut cases: Vec<(String, Option<Problem>)> = Vec::new();
     let reasons: Vec<String> =
         judgment.reasons.iter().map(|reason| words::reason(reason, summary)).collect();
     cases.push((
         "verdict".into(),
         (!judgment.is_valid()).then(|| Problem {
-            element: "failure",
+            element: (!accepted.invalid).then_some("failure"),
             kind: judgment.verdict.word().into(),
             message: format!("{}: {}", words::verdict(judgment.verdict), reasons.join("; ")),
         }),
@@ -88,8 +89,8 @@ fn cases(summary: &Summary) -> Vec<(String, Option<Problem>)> {
     for checked in summary.thresholds() {
         let element = match checked.outcome {
             Outcome::Met => None,
-            Outcome::Missed => Some("failure"),
-            Outcome::Undecided => Some("error"),
+            Outcome::Missed => Some(Some("failure")),
+            Outcome::Undecided => Some((!accepted.undecided).then_some("error")),
         };
         let problem = element.map(|element| Problem {
             element,
@@ -105,7 +106,7 @@ fn cases(summary: &Summary) -> Vec<(String, Option<Problem>)> {
 fn suite(name: &str, summary: &Summary) -> Suite {
     let cases = cases(summary);
     let count = |element: &str| {
-        cases.iter().filter(|(_, p)| p.as_ref().is_some_and(|p| p.element == element)).count()
+        cases.iter().filter(|(_, p)| p.as_ref().is_some_and(|p| p.element == Some(element))).count()
     };
     let target = escaped(name);
     let time = summary.main.window().as_secs_f64();
@@ -131,7 +132,17 @@ fn suite(name: &str, summary: &Summary) -> Suite {
             None => {
                 let _ = writeln!(out, "{case}/>");
             }
-            Some(Problem { element, kind, message }) => {
+            Some(Problem { element: None, kind, message }) => {
+                // The message of a threshold starts with its outcome.
+                let what = message.strip_prefix(&format!("{kind}: ")).unwrap_or(message);
+                let said = format!("{kind}: {what} (accepted)");
+                let _ = writeln!(
+                    out,
+                    "{case}>\n      <system-out>{}</system-out>\n    </testcase>",
+                    escaped(&said)
+                );
+            }
+            Some(Problem { element: Some(element), kind, message }) => {
                 let (kind, message) = (escaped(kind), escaped(message));
                 let _ = writeln!(
                     out,

@@ -18,7 +18,9 @@ pub(super) fn render(summary: &Summary) -> String {
     let t = &summary.main;
     let mut out = format!("### {}\n\n", escaped(&text::target(summary)));
     let word = judgment.verdict.word();
-    let _ = writeln!(out, "**{word}**: {}.", escaped(words::verdict(judgment.verdict)));
+    let accepted = summary.run.accepted;
+    let mark = if accepted.invalid && !judgment.is_valid() { " (accepted)" } else { "" };
+    let _ = writeln!(out, "**{word}**{mark}: {}.", escaped(words::verdict(judgment.verdict)));
     for reason in &judgment.reasons {
         let _ = writeln!(out, "- {}", escaped(&words::reason(reason, summary)));
     }
@@ -32,6 +34,7 @@ pub(super) fn render(summary: &Summary) -> String {
             let word = words::outcome(checked.outcome);
             let outcome = match checked.outcome {
                 Outcome::Met => word.to_owned(),
+                Outcome::Undecided if accepted.undecided => format!("{word} (accepted)"),
                 Outcome::Missed | Outcome::Undecided => format!("**{word}**"),
             };
             let (threshold, measured) = (checked.threshold.to_string(), words::threshold(checked));

@@ -1,5 +1,6 @@
 //! The exit codes. The help text, `docs/options.md` and the tests use this table.
 
+pub use prony_core::summary::Accepted;
 use prony_core::summary::{Judgment, Outcome, Reason, Summary};
 use prony_report::phased::Phased;
 
@@ -102,15 +103,6 @@ impl Exit {
             Self::Done
         }
     }
-}
-
-/// Results that the user accepts, so that the exit code is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Accepted {
-    /// Invalid runs.
-    pub invalid: bool,
-    /// Undecided thresholds.
-    pub undecided: bool,
 }
 
 #[cfg(test)]

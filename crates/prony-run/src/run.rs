@@ -9,7 +9,7 @@ use prony_core::plan::{Cookies, Load, Plan, Stop, StreamFormat};
 use prony_core::schedule::RateChange;
 use prony_core::serve::{EventBehavior, Latency, ServerBehavior};
 use prony_core::summary::confidence::{Goal, GoalFigure, Until, Watch};
-use prony_core::summary::{CommandLine, Part, RunInfo, Sequential, Summary};
+use prony_core::summary::{Accepted, CommandLine, Part, RunInfo, Sequential, Summary};
 use prony_core::threshold::{Counted, Figure, Scalar, Threshold, Timed};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision};
@@ -135,6 +135,7 @@ fn summary(
         interrupted: outcome.interrupted,
         ended_by: None,
         percentile: None,
+        accepted: Accepted::default(),
         part,
         director: None,
         replay: None,

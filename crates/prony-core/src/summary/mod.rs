@@ -1,5 +1,6 @@
 //! The summary of a run: merged tallies, the meter's own statistics, and all derived figures.
 
+mod accepted;
 mod command;
 pub mod confidence;
 mod hosts;
@@ -21,6 +22,7 @@ use crate::record::Tally;
 use crate::record::hist::Hist;
 use crate::threshold::Threshold;
 use crate::units::Span;
+pub use accepted::Accepted;
 pub use command::CommandLine;
 use confidence::Until;
 pub use hosts::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part};
@@ -102,6 +104,9 @@ pub struct RunInfo {
     /// Whether reports of the run show secrets: credentials, bodies and the like.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub secrets_shown: bool,
+    /// What the user accepts, so that no report and no exit code calls it a failure.
+    #[serde(default, skip_serializing_if = "Accepted::is_nothing")]
+    pub accepted: Accepted,
     /// The run of which this is one share, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,

@@ -375,6 +375,7 @@ pub(super) fn finish(
 ) -> Result<Exit, Error> {
     summary.run.secrets_shown = output.to.show_secrets;
     summary.run.label.clone_from(&output.label);
+    summary.run.accepted = accepted;
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(summary);
     match &output.embedding {

@@ -16,6 +16,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<Exit, Error> {
     let parts = parts.collect::<Result<Vec<_>, Error>>()?;
     let mut whole = merge::merge(parts, args.partial)?;
     whole.run.secrets_shown = args.to.show_secrets;
+    whole.run.accepted.invalid = args.accept_invalid;
     let outputs = args.to.prepare()?;
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(&whole).map_err(|e| match e {

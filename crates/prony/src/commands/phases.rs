@@ -338,6 +338,7 @@ fn reported(
             summary.run.percentile = args.exec.percentile;
             summary.run.secrets_shown = args.output.to.show_secrets;
             summary.run.label.clone_from(&args.output.label);
+            summary.run.accepted = accepted(&args.exec, &args.until);
         }
         phased::Phase { name: phase.name.clone(), start: phase.start, delay: phase.delay, outcome }
     };
@@ -401,6 +402,7 @@ pub(super) fn show_again(
     for phase in &mut report.phases {
         if let Outcome::Ran(summary) = &mut phase.outcome {
             summary.run.secrets_shown = to.show_secrets;
+            summary.run.accepted.invalid = accept_invalid;
         }
     }
     let outputs = prepare(to)?;

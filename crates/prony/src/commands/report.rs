@@ -43,6 +43,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
     };
     for summary in &mut summaries {
         summary.run.secrets_shown = args.to.show_secrets;
+        summary.run.accepted.invalid = args.accept_invalid;
     }
     let names = names(&args.files);
     let results: Vec<Saved<'_>> =

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+use prony_core::summary::Accepted;
 use prony_report::{Format, Style, render};
 
 use super::sample;
@@ -155,7 +156,9 @@ fn junit_keeps_to_the_schema_of_its_readers() {
         "requests >= 1",
     ];
     assert_eq!(cases.lines().collect::<Vec<_>>(), expected);
-    for summary in [sample::open(), sample::sessions(), sample::everything()] {
+    let mut accepted = sample::promised();
+    accepted.run.accepted = Accepted { invalid: true, undecided: true };
+    for summary in [sample::open(), sample::sessions(), sample::everything(), accepted] {
         let out = read(&render(Format::Junit, &summary, &Style::default()));
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }

@@ -14,8 +14,8 @@ use prony_core::record::{
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Awaited, Content};
 use prony_core::summary::{
-    CpuPressure, LocalTarget, Part, RunInfo, SchedDelay, Sctp, SelfTested, Stalls, StampClock,
-    Summary, Transport, WorkerStats,
+    Accepted, CpuPressure, LocalTarget, Part, RunInfo, SchedDelay, Sctp, SelfTested, Stalls,
+    StampClock, Summary, Transport, WorkerStats,
 };
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
@@ -496,6 +496,7 @@ fn run_info() -> RunInfo {
         connections_as_sessions: false,
         plan_size: None,
         secrets_shown: false,
+        accepted: Accepted::default(),
         part: None,
         director: None,
         replay: None,

@@ -24,8 +24,8 @@ use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
 use prony_core::summary::confidence::Until;
 use prony_core::summary::{
-    BadLine, Burstiness, CpuPressure, DirectorCost, LogBodies, LogRead, Replayed, RunInfo,
-    SchedDelay, Stalls, Summary,
+    Accepted, BadLine, Burstiness, CpuPressure, DirectorCost, LogBodies, LogRead, Replayed,
+    RunInfo, SchedDelay, Stalls, Summary,
 };
 use prony_core::units::{Nanos, Span};
 use prony_report::{Format, Style, render};
@@ -351,6 +351,7 @@ pub(super) fn summaries() -> Vec<Summary> {
     all.push(sample::sockets());
     all.push(sample::exchange());
     all.push(sample::promised());
+    all.push(accepted());
     all.extend(doubtful());
     all.push(under_cpu_pressure());
     all.push(through_a_proxy());
@@ -438,6 +439,13 @@ fn reports_match_the_schema() {
             schema.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path())).collect();
         assert!(errors.is_empty(), "{}", errors.join("\n"));
     }
+}
+
+/// A run of which the user accepts whatever it shows.
+fn accepted() -> Summary {
+    let mut summary = sample::closed();
+    summary.run.accepted = Accepted { invalid: true, undecided: true };
+    summary
 }
 
 #[test]
