@@ -1,8 +1,8 @@
 //! Several results side by side: one line per figure, one column per result. For two results, also
 //! columns for their difference.
 
-use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
+use prony_core::record::{StreamTime, Tally};
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::{Confidence, Interval};
 use prony_core::units::Span;
@@ -81,6 +81,16 @@ const KINDS: [Kind; 2] = [
     ("service", |t| &t.times.service, |r| r.service.as_ref()),
 ];
 
+/// The times of messages in streams, and of the tokens of language models.
+const IN_STREAMS: [(&str, StreamTime); 6] = [
+    ("first message", StreamTime::FirstMessage),
+    ("first content", StreamTime::FirstContent),
+    ("message gap", StreamTime::MessageGap),
+    ("TTFT", StreamTime::Ttft),
+    ("ITL", StreamTime::Itl),
+    ("chunk gap", StreamTime::ChunkGap),
+];
+
 /// The verdict of the result.
 pub(super) fn verdict(summary: &Summary) -> &'static str {
     summary.verdict().verdict.word()
@@ -146,6 +156,7 @@ pub(super) fn lines(results: &[Saved<'_>]) -> Vec<Line> {
             });
         }
     }
+    in_streams(&mut line);
     let exact = |t: Option<Span>| t.map(|t| Figure::exact(t.0 as f64));
     line("send lag p99", units::nanos, &|r| exact(r.summary.main.times.lag.quantile(0.99)));
     line("connect p50", units::nanos, &|r| exact(r.summary.main.times.connect.quantile(0.5)));
@@ -154,6 +165,45 @@ pub(super) fn lines(results: &[Saved<'_>]) -> Vec<Line> {
         (cpu > Span::ZERO && ended > 0).then(|| Figure::exact(cpu.0 as f64 / ended as f64))
     });
     lines
+}
+
+/// Adds a line: its label, how a value is shown, and the figure of a result.
+type AddLine<'l> = dyn FnMut(&str, fn(f64) -> String, &dyn Fn(&Run<'_>) -> Option<Figure>) + 'l;
+
+/// The lines of messages in streams and of tokens.
+fn in_streams(line: &mut AddLine<'_>) {
+    for (kind, time) in IN_STREAMS {
+        line(&format!("{kind} mean"), units::nanos, &|r| {
+            let (hist, _) = r.summary.main.stream_times(time)?;
+            let interval = Confidence::of_stream(&r.summary.main, time).and_then(|c| c.mean().ok());
+            Some(Figure { value: hist.mean_ns()?, interval })
+        });
+        for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
+            line(&format!("{kind} {name}"), units::nanos, &|r| {
+                let (hist, _) = r.summary.main.stream_times(time)?;
+                let value = hist.quantile(q)?.0 as f64;
+                let confidence = Confidence::of_stream(&r.summary.main, time);
+                let interval = confidence.filter(|_| q < 1.0).and_then(|c| c.quantile(q).ok());
+                Some(Figure { value, interval })
+            });
+        }
+    }
+    for (name, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
+        line(&format!("message {name}"), units::nanos, &|r| {
+            let value = r.summary.main.times.message.quantile(q)?;
+            Some(Figure::exact(value.0 as f64))
+        });
+    }
+    line("tokens", |n| units::count(n as u64), &|r| {
+        r.summary.main.output_tokens().map(|n| Figure::exact(n as f64))
+    });
+    line("token rate", units::rate, &|r| r.summary.main.token_rate().map(Figure::exact));
+    line("of one reply", units::rate, &|r| r.summary.main.token_rate_of_one().map(Figure::exact));
+    line("goodput", units::rate, &|r| {
+        let tokens = r.summary.plan.stream.as_deref()?.tokens.as_ref()?;
+        let has_limits = !tokens.slo.is_empty();
+        r.summary.main.goodput().filter(|_| has_limits).map(Figure::exact)
+    });
 }
 
 /// The difference of the second figure from the first: `+1.20 ms (+8.31 %)`, `+24.0 ms (x25.0)`.
@@ -195,6 +245,7 @@ pub(super) fn render(results: &[Saved<'_>]) -> String {
         out.line(text::shortened(&head, 100));
     }
     let lines = lines(results);
+    let label_width = lines.iter().map(|line| line.label.len() + 1).max().unwrap_or(0).max(LABEL);
     for first in (0..results.len()).step_by(ABREAST) {
         let columns = first..results.len().min(first + ABREAST);
         let head = |i: usize| {
@@ -206,14 +257,14 @@ pub(super) fn render(results: &[Saved<'_>]) -> String {
             heads += &format!("{:>DIFFERENCE$}{:>OUTSIDE$}", DIFFERENCES[0], DIFFERENCES[1]);
         }
         out.blank();
-        out.line(format!("  {:LABEL$}{heads}", ""));
+        out.line(format!("  {:label_width$}{heads}", ""));
         for Line { label, cells, differences } in &lines {
             let cells = cells[columns.clone()].iter();
             let mut cells: String = cells.map(|cell| format!("{cell:>CELL$}")).collect();
             if let Some([difference, outside]) = differences {
                 cells += &format!("{difference:>DIFFERENCE$}{outside:>OUTSIDE$}");
             }
-            out.line(format!("  {label:LABEL$}{cells}"));
+            out.line(format!("  {label:label_width$}{cells}"));
         }
     }
     if results.len() == 2 {

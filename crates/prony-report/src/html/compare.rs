@@ -36,7 +36,10 @@ pub(super) fn page(results: &[Saved<'_>]) -> Markup {
             h2 { "Over time" }
             (plots::drawn(&charts, "all"))
             p.hint {
-                "The plot of response times shows the p99. The figures are in the section of each run."
+                @if charts.iter().any(|(name, _)| *name == "latencies") {
+                    "The plot of response times shows the p99. "
+                }
+                "The figures are in the section of each run."
             }
         }
         h2 { "Each run" }
