@@ -202,6 +202,25 @@ fn other_statuses_are_failures_that_can_be_expected() {
     assert_eq!((report.status(403), report.count("failed")), (5, 0));
 }
 
+/// Without an end of its own, a schedule of messages lasts as long as the load: three connections,
+/// each with 5 messages per second for 4 s. It sent one on each of thousands of connections.
+#[test]
+fn a_schedule_ends_with_the_duration_of_the_load() {
+    let load = ["ws://h/chat", "-b", "hello", "--messages", "5/s", "--simulate", "1", "--json"];
+    let report = prony(&[&load[..], &["-c", "3", "-d", "4s"]].concat()).report();
+    let messages = &report.0["measurement"]["tally"]["stream_messages"];
+    assert_eq!((messages["sent"].as_u64(), report.count("replies")), (Some(60), 3));
+    for (more, why) in [
+        (&["-r", "10", "-n", "20"][..], "a schedule of messages needs an end"),
+        (&["-c", "3", "-n", "20"], "a schedule of messages needs an end"),
+        (&["-c", "3", "-d", "60s"], "not below the timeout of 30"),
+    ] {
+        let refused = prony(&[&load[..], more].concat());
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains(why), "{refused:?}");
+    }
+}
+
 /// `--explain` writes a plan file that gives the same run, in virtual time, too; with any rate and
 /// any times between messages.
 #[test]
