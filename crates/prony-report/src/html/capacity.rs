@@ -5,7 +5,7 @@ use prony_core::capacity::{By, Estimate, Finding, Point};
 
 use super::super::capacity::Capacity;
 use super::super::{plot, units};
-use super::{figures, plots, scrolling};
+use super::{figures, measured_with, plots, scrolling};
 use crate::shell::typed;
 
 /// The content of `main`.
@@ -28,7 +28,7 @@ pub(super) fn page(report: &Capacity) -> Markup {
         }
         p.hint {
             "Thresholds: " (report.thresholds.join("; ")) ". "
-            (report.arrivals_words()) ", seed " (report.seed) "; " (report.host)
+            (measured_with(&report.arrivals_words(), report.seed, &report.host))
         }
         @if !report.command.is_empty() { pre { (typed(&report.command)) } }
         h2 { "Load and latency" }

@@ -5,7 +5,7 @@ use prony_core::units::Span;
 
 use super::super::comparison::{Change, Comparison};
 use super::super::{plot, units};
-use super::{figures, plots, scrolling};
+use super::{figures, measured_with, plots, scrolling};
 use crate::shell::typed;
 
 /// The content of `main`.
@@ -62,7 +62,7 @@ pub(super) fn page(c: &Comparison) -> Markup {
         h2 { "All blocks together" }
         (sides(c))
         @if !c.notes.is_empty() { ul { @for note in &c.notes { li { (note) } } } }
-        p.hint { (c.host) "; seed " (c.seed) }
+        p.hint { (measured_with("", c.seed, &c.host)) }
         @if !c.command.is_empty() { pre { (typed(&c.command)) } }
     }
 }

@@ -137,7 +137,27 @@ fn verdict(summary: &Summary) -> Markup {
     }
 }
 
+/// Where and how something was measured. A simulation has no host.
+fn measured_with(how: &str, seed: u64, host: &str) -> String {
+    let how = if how.is_empty() { String::new() } else { format!("{how}, ") };
+    let host = if host.is_empty() { String::new() } else { format!("; {host}") };
+    let text = format!("{how}seed {seed}{host}");
+    text[..1].to_uppercase() + &text[1..]
+}
+
 /// A table that scrolls on narrow screens, also with the keyboard.
 fn scrolling(name: &str, table: &Markup) -> Markup {
     html! { div.scroll tabindex="0" role="region" aria-label=(name) { (table) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_simulation_has_no_host_and_no_separator() {
+        assert_eq!(measured_with("poisson arrivals", 3, ""), "Poisson arrivals, seed 3");
+        assert_eq!(measured_with("", 5, ""), "Seed 5");
+        assert_eq!(measured_with("", 5, "Linux 6.18, 2 cores"), "Seed 5; Linux 6.18, 2 cores");
+    }
 }

@@ -5,7 +5,7 @@ use prony_core::units::Span;
 
 use super::super::spectrum::{Cell, Figure, Spectrum};
 use super::super::{plot, units};
-use super::{figures, plots, scrolling};
+use super::{figures, measured_with, plots, scrolling};
 use crate::shell::typed;
 
 /// The content of `main`.
@@ -30,7 +30,7 @@ pub(super) fn page(s: &Spectrum) -> Markup {
             }
         }
         @if !s.notes.is_empty() { ul { @for note in &s.notes { li { (note) } } } }
-        p.hint { (s.host) "; seed " (s.seed) }
+        p.hint { (measured_with("", s.seed, &s.host)) }
         @if !s.command.is_empty() { pre { (typed(&s.command)) } }
         h2 { "Round-trip time" }
         @if s.cells.iter().any(|c| c.max_ns.is_some()) {
