@@ -71,6 +71,7 @@ fn kind(error: &Error) -> &'static str {
         | Error::Stdout(_)
         | Error::Written { .. }
         | Error::OutputPlace { .. } => "output",
+        Error::Several(all) => all.first().map_or("usage", kind),
         _ => "usage",
     }
 }

@@ -14,7 +14,7 @@ mod queue;
 use std::io;
 
 pub use line::Format;
-pub use queue::{BeginError, Counts, Writer};
+pub use queue::{BeginError, Counts, EndError, Writer};
 
 /// A file that is written piece by piece, and has its name only when it is complete.
 pub trait Destination: Send {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prony_core::engine::{EndedRequest, Tap, Taps};
 use prony_core::plan::Plan;
@@ -46,8 +46,17 @@ pub enum BeginError {
 pub struct Counts {
     /// Those in the file.
     pub written: u64,
-    /// Those that found the queue full.
+    /// Those that are not: they found the queue full.
     pub left_out: u64,
+}
+
+/// Why a file is not complete.
+#[derive(Debug)]
+pub enum EndError {
+    /// It could not be written.
+    File(io::Error),
+    /// It did not take everything in time; what it has taken stays.
+    Stuck(Counts),
 }
 
 /// What workers and writer share.
@@ -59,6 +68,10 @@ struct Shared {
     workers: AtomicU32,
     /// Requests that found the queue full.
     left_out: AtomicU64,
+    /// All requests of the workers that have ended.
+    all: AtomicU64,
+    /// How many the file has taken, apart from columns, which it takes at the end.
+    taken: AtomicU64,
     /// The load has ended, and with it all workers.
     is_over: AtomicBool,
     /// Nobody wants the file.
@@ -97,16 +110,37 @@ impl Writer {
         Ok((Self { shared, thread: Some(thread) }, taps))
     }
 
-    /// Completes the file after the load.
+    /// The requests so far, after the load, if the file takes all that have found room.
+    pub fn counts(&self) -> Counts {
+        let left_out = self.shared.left_out.load(Ordering::Relaxed);
+        let written = self.shared.all.load(Ordering::Relaxed).saturating_sub(left_out);
+        Counts { written, left_out }
+    }
+
+    /// Completes the file after the load, within the limit if there is one.
     ///
     /// # Errors
-    /// The file could not be written.
-    pub fn end(mut self) -> io::Result<Counts> {
+    /// The file could not be written, or takes longer.
+    pub fn end(mut self, limit: Option<Duration>) -> Result<Counts, EndError> {
         self.shared.is_over.store(true, Ordering::Release);
-        let written = match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(written)) => written?,
-            _ => return Err(io::Error::other("its thread panicked")),
-        };
+        let thread = self.thread.take().expect("only this takes it");
+        let begun = Instant::now();
+        while let Some(limit) = limit
+            && !thread.is_finished()
+        {
+            if begun.elapsed() >= limit {
+                let written = self.shared.taken.load(Ordering::Relaxed);
+                let all = self.shared.all.load(Ordering::Relaxed);
+                return Err(EndError::Stuck(Counts {
+                    written,
+                    left_out: all.saturating_sub(written),
+                }));
+            }
+            thread::sleep(PAUSE);
+        }
+        let written =
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
+        let written = written.map_err(EndError::File)?;
         Ok(Counts { written, left_out: self.shared.left_out.load(Ordering::Relaxed) })
     }
 }
@@ -129,6 +163,14 @@ struct RawTap {
     connections: Vec<(u32, u32)>,
     /// The number of connections so far.
     count: u32,
+    /// The number of requests so far.
+    ended: u64,
+}
+
+impl Drop for RawTap {
+    fn drop(&mut self) {
+        self.shared.all.fetch_add(self.ended, Ordering::Relaxed);
+    }
 }
 
 impl RawTap {
@@ -137,7 +179,7 @@ impl RawTap {
         shared.queues.lock().unwrap_or_else(PoisonError::into_inner).push(receiver);
         let worker = shared.workers.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::clone(shared);
-        Self { worker, queue, waits, shared, connections: Vec::new(), count: 0 }
+        Self { worker, queue, waits, shared, connections: Vec::new(), count: 0, ended: 0 }
     }
 
     /// The number of a connection: 0 for the first that has carried a complete reply.
@@ -161,6 +203,7 @@ impl Tap for RawTap {
     }
 
     fn request_ended(&mut self, request: &EndedRequest) {
+        self.ended += 1;
         let connection = request.conn.map(|id| self.number(id.slot, id.generation));
         let line = Line {
             worker: self.worker,
@@ -200,18 +243,20 @@ impl Sheet {
         Ok(Self::Text(file, Lines::new(format, plan)))
     }
 
-    fn add(&mut self, line: &Line) -> io::Result<()> {
+    /// Adds a line. Returns whether the file has taken all lines so far.
+    fn add(&mut self, line: &Line) -> io::Result<bool> {
         match self {
             Self::Text(file, lines) => {
                 lines.add(line);
-                if lines.text().len() >= PIECE {
+                let is_full = lines.text().len() >= PIECE;
+                if is_full {
                     file.add(lines.text())?;
                     lines.clear();
                 }
-                Ok(())
+                Ok(is_full)
             }
             #[cfg(feature = "parquet")]
-            Self::Columns(columns) => columns.add(line),
+            Self::Columns(columns) => columns.add(line).map(|()| false),
         }
     }
 
@@ -240,10 +285,14 @@ fn write(mut sheet: Sheet, shared: &Shared) -> io::Result<u64> {
                 // Turn by turn, so that no queue waits for long.
                 for _ in 0..QUEUE / 8 {
                     match queue.try_recv() {
-                        Ok(line) => sheet.add(&line)?,
+                        Ok(line) => {
+                            written += 1;
+                            if sheet.add(&line)? {
+                                shared.taken.store(written, Ordering::Relaxed);
+                            }
+                        }
                         Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
                     }
-                    written += 1;
                 }
             }
         }

@@ -144,14 +144,44 @@ pub enum Error {
         /// Why.
         why: io::Error,
     },
+    /// Several outputs could not be written, each with its line.
+    #[error("{}", .0.iter().map(Error::printed).collect::<Vec<_>>().join("\nprony: "))]
+    Several(Vec<Error>),
 }
 
 impl Error {
-    /// The printed message: one plain line. A plan file has one line for each of its errors.
+    /// One result of several attempts, of which each was made: all their errors.
+    ///
+    /// # Errors
+    /// At least one has failed.
+    pub fn all(results: impl IntoIterator<Item = Result<(), Self>>) -> Result<(), Self> {
+        let mut errors: Vec<Self> = results.into_iter().filter_map(Result::err).collect();
+        match errors.len() {
+            0 => Ok(()),
+            1 => errors.pop().map_or(Ok(()), Err),
+            _ => Err(Self::Several(errors)),
+        }
+    }
+
+    /// The same error of a command without a run.
+    #[must_use]
+    pub fn without_run(self) -> Self {
+        match self {
+            Self::Report { what, why } => Self::Written { what, why },
+            Self::Several(all) => Self::Several(all.into_iter().map(Self::without_run).collect()),
+            e => e,
+        }
+    }
+
+    /// The printed message: one plain line. A plan file has one line for each of its errors, and so
+    /// have several outputs.
     pub fn printed(&self) -> String {
         match self {
             Self::PlanFile(all) => {
                 all.iter().map(|e| plain::line(e)).collect::<Vec<_>>().join("\nprony: ")
+            }
+            Self::Several(all) => {
+                all.iter().map(Self::printed).collect::<Vec<_>>().join("\nprony: ")
             }
             e => plain::line(&e.to_string()).into_owned(),
         }
@@ -160,6 +190,7 @@ impl Error {
     /// The exit code of this error.
     pub fn exit(&self) -> Exit {
         match self {
+            Self::Several(all) => all.first().map_or(Exit::Usage, Self::exit),
             Self::Report { .. } | Self::Stdout(_) | Self::Written { .. } => Exit::Output,
             Self::Server(_) => Exit::NoAnswer,
             _ => Exit::Usage,

@@ -2,6 +2,8 @@
 
 use std::process;
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use prony_core::machine::StopRequest;
 use prony_core::units::{Nanos, Span};
@@ -16,6 +18,11 @@ use crate::target_process;
 
 /// The maximum time to wait until the workers report their drain.
 const REPORT_TIMEOUT: Span = Span::from_millis(250);
+
+/// How long an output may take after a signal, before the process ends without it.
+const WRITE: Duration = Duration::from_secs(3);
+/// How often that is checked.
+const WRITE_TURN: Duration = Duration::from_millis(10);
 
 /// Restores the terminal, if a front end has changed its settings.
 static RESTORE: OnceLock<fn()> = OnceLock::new();
@@ -35,7 +42,8 @@ pub fn stoppable() -> Result<Arc<Control>, Error> {
     Ok(control)
 }
 
-/// Calls `then` at each stop signal, and ends the process at the signal with the number `last`.
+/// Calls `then` at each stop signal, and ends the process at the signal with the number `last`, or
+/// at one while an output that nobody reads holds it up.
 pub fn catch(
     code: u8,
     last: u32,
@@ -45,7 +53,7 @@ pub fn catch(
     let handle = move |signal| {
         then(signal);
         seen += 1;
-        if seen >= last {
+        if seen >= last || is_stuck() {
             if let Some(restore) = RESTORE.get() {
                 restore();
             }
@@ -55,6 +63,18 @@ pub fn catch(
         }
     };
     signals::on_end(handle).map_err(|e| Error::Machine(format!("cannot catch signals: {e}")))
+}
+
+/// Whether an output is being written, and still is after a while.
+fn is_stuck() -> bool {
+    let begun = Instant::now();
+    while output::is_writing() {
+        if begun.elapsed() >= WRITE {
+            return true;
+        }
+        thread::sleep(WRITE_TURN);
+    }
+    false
 }
 
 /// The message about what an interrupted run waits for, shown once.

@@ -4,13 +4,46 @@ mod place;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use prony_core::plain::{self, Sink, plain};
 use prony_core::summary::Summary;
 use prony_report::{self as report, Format, Saved, Style};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Error;
 pub use place::{Place, abandon, place};
+
+/// How long a pipe or a device may take nothing after the load, before the rest is left out: its
+/// reader may be stuck.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a line for the user waits for room in standard error.
+const LINE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// How many outputs are being written.
+static WRITING: AtomicU32 = AtomicU32::new(0);
+
+/// While it lives, an output is being written, and may be stuck.
+#[derive(Debug)]
+pub(crate) struct Writing(());
+
+/// An output is being written from now on.
+pub(crate) fn writing() -> Writing {
+    WRITING.fetch_add(1, Ordering::Relaxed);
+    Writing(())
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        WRITING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether an output is being written.
+pub(crate) fn is_writing() -> bool {
+    WRITING.load(Ordering::Relaxed) > 0
+}
 
 /// The output files of a run.
 #[derive(Debug)]
@@ -72,7 +105,7 @@ impl Outputs {
             .map_or(Ok(()), |f| Err(Error::OneOnly(format!("--output {}", f.name.display()), runs)))
     }
 
-    /// Writes all files. Tries each one, and returns the first error.
+    /// Writes all files. Tries each one, and returns all errors.
     pub fn write(self, summary: &Summary) -> Result<(), Error> {
         let plain = Style::default();
         self.write_with(|format| report::render(format, summary, &plain))
@@ -87,14 +120,12 @@ impl Outputs {
 
     /// Writes all files with the contents from `render`.
     pub fn write_with(self, render: impl Fn(Format) -> Vec<u8>) -> Result<(), Error> {
-        let mut result = Ok(());
-        for file in self.files {
-            if let Err(why) = file.place.write(&render(file.format)) {
-                let error = Error::Report { what: file.name.display().to_string(), why };
-                result = result.and(Err(error));
-            }
-        }
-        result
+        let one = |file: Output| {
+            let what = file.name.display().to_string();
+            let written = file.place.write(&render(file.format));
+            written.map_err(|why| Error::Report { what, why })
+        };
+        Error::all(self.files.into_iter().map(one).collect::<Vec<_>>())
     }
 }
 
@@ -107,19 +138,29 @@ pub fn print(format: Format, summary: &Summary, style: &Style) -> Result<(), Err
 }
 
 /// Writes a line to standard error: whatever is in it, it is one, and plain. Ignores errors, which
-/// must not end a run or prevent its report.
+/// must not end a run or prevent its report, and so must not a pipe whose reader is stuck: without
+/// room, the line is left out.
 pub fn to_stderr(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", plain::line(line));
+    say(&plain::line(line));
 }
 
 /// The same, of a text of several lines.
 pub fn lines_to_stderr(lines: &str) {
-    let _ = writeln!(io::stderr().lock(), "{}", plain(lines, Sink::Lines));
+    say(&plain(lines, Sink::Lines));
 }
 
 /// Writes prony's own annotations for a build server to standard error.
 pub fn annotations_to_stderr(annotations: &str) {
-    let _ = writeln!(io::stderr().lock(), "{annotations}");
+    say(annotations);
+}
+
+/// Writes to standard error, if there is room.
+fn say(text: &str) {
+    let stderr = io::stderr();
+    let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
+    if poll(&mut fds, Some(&LINE)) != Ok(0) {
+        let _ = writeln!(stderr.lock(), "{text}");
+    }
 }
 
 /// Writes bytes to standard output. A closed pipe is not an error, but an output that was closed
@@ -136,6 +177,7 @@ pub fn with_stdout(write: impl FnOnce() -> io::Result<()>) -> Result<(), Error> 
     if prony_io::stdio::stdout_was_closed() {
         return Err(Error::Stdout(io::Error::other("standard output is closed")));
     }
+    let _writing = writing();
     match write().and_then(|()| io::stdout().lock().flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(why) => Err(Error::Stdout(why)),
@@ -232,6 +274,26 @@ mod tests {
         ]
         .assert_eq(&error.to_string().replace(dir.path().to_str().unwrap(), "DIR"));
         assert!(kept.exists());
+    }
+
+    /// Each file that cannot be written is named.
+    #[test]
+    fn reports_every_failed_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let gone = dir.path().join("gone");
+        fs::create_dir(&gone).unwrap();
+        let paths = ["a.json", "b.csv", "c.html"].map(|name| gone.join(name));
+        let outputs = Outputs::prepare(&paths).unwrap();
+        fs::remove_dir_all(&gone).unwrap();
+        let error = outputs.write(&summary()).unwrap_err();
+        assert_eq!(error.exit(), crate::exit::Exit::Output);
+        let text = error.printed();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        for (line, name) in lines.iter().zip(["a.json", "b.csv", "c.html"]) {
+            assert!(line.contains(&format!("{name} could not be written")), "{text}");
+        }
+        assert!(error.without_run().printed().lines().all(|line| !line.contains("finished")));
     }
 
     #[test]

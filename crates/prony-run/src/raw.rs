@@ -2,13 +2,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use prony_core::engine::Taps;
 use prony_core::plan::Plan;
-use prony_raw::{BeginError, Counts, Destination, Format, Writer};
+use prony_raw::{BeginError, Counts, Destination, EndError, Format, Writer};
 
 use crate::error::Error;
-use crate::output::{Place, place};
+use crate::output::{self, PATIENCE, Place, place};
 
 /// The endings of the names of files that this build writes.
 const ENDINGS: &str =
@@ -18,6 +19,8 @@ const ENDINGS: &str =
 #[derive(Debug)]
 pub struct RawFile {
     path: PathBuf,
+    /// Whether it is a pipe or a device, whose reader may be stuck.
+    is_special: bool,
     writer: Writer,
 }
 
@@ -43,21 +46,46 @@ impl RawFile {
         let place = place(path).map_err(|why| {
             refused(format!("cannot be written: {why}; choose an existing, writable directory"))
         })?;
+        let is_special = place.is_special();
         let begun = Writer::begin(format, Box::new(place), plan, waits);
         let (writer, taps) = begun.map_err(|why| match why {
             BeginError::File(why) => refused(why.to_string()),
             BeginError::Thread(why) => Error::Machine(format!("cannot start a thread: {why}")),
         })?;
-        Ok((Self { path: path.to_owned(), writer }, taps))
+        Ok((Self { path: path.to_owned(), is_special, writer }, taps))
     }
 
-    /// Ends the file after the load. Returns a note for the report if requests are missing.
+    /// A note for the report if requests are missing, after the load.
+    pub fn note(&self) -> Option<String> {
+        note(self.writer.counts())
+    }
+
+    /// Whether its end may have to wait for somebody who reads it: the report comes first.
+    pub fn may_be_stuck(&self) -> bool {
+        self.is_special
+    }
+
+    /// Ends the file after the load. A pipe whose reader is stuck does not get the rest.
     ///
     /// # Errors
     /// The file could not be written.
-    pub fn end(self) -> Result<Option<String>, Error> {
+    pub fn end(self) -> Result<(), Error> {
         let what = format!("--raw {}", self.path.display());
-        self.writer.end().map(note).map_err(|why| Error::Report { what, why })
+        let limit: Option<Duration> = self.is_special.then_some(PATIENCE);
+        let _writing = output::writing();
+        match self.writer.end(limit) {
+            Ok(_) => Ok(()),
+            Err(EndError::File(why)) => Err(Error::Report { what, why }),
+            Err(EndError::Stuck(Counts { written, left_out })) => {
+                let limit = PATIENCE.as_secs();
+                let all = written + left_out;
+                let why = format!(
+                    "nobody has read it to its end within {limit} s; {left_out} of {all} requests \
+                     are missing"
+                );
+                Err(Error::Report { what, why: io::Error::new(io::ErrorKind::TimedOut, why) })
+            }
+        }
     }
 }
 

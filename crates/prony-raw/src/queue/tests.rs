@@ -86,8 +86,45 @@ fn counts_what_is_written_and_what_is_left_out() {
     (0..2).for_each(|n| tap.request_ended(&ended(n)));
     writer.shared.left_out.store(89, Ordering::Relaxed);
     drop((tap, taps));
-    assert_eq!(writer.end().unwrap(), Counts { written: 2, left_out: 89 });
+    assert_eq!(writer.counts().left_out, 89);
+    assert_eq!(writer.end(None).unwrap(), Counts { written: 2, left_out: 89 });
     assert_eq!(String::from_utf8(file.take().unwrap()).unwrap().lines().count(), 2);
+}
+
+/// A file that takes one piece, and then nothing any more.
+struct StuckFile(bool);
+
+impl Destination for StuckFile {
+    fn add(&mut self, _: &[u8]) -> io::Result<()> {
+        while mem::replace(&mut self.0, true) {
+            thread::park();
+        }
+        Ok(())
+    }
+
+    fn complete(self: Box<Self>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What a file does not take in time is counted, and the end comes.
+#[test]
+fn a_stuck_file_does_not_hold_up_the_end() {
+    const N: u64 = 20_000;
+    let begun = Writer::begin(Format::JsonLines, Box::new(StuckFile(false)), &plan(), false);
+    let (writer, taps) = begun.unwrap();
+    let mut tap = RawTap::new(&writer.shared, false);
+    (0..N).for_each(|n| tap.request_ended(&ended(n)));
+    drop((tap, taps));
+    assert_eq!(writer.counts(), Counts { written: N, left_out: 0 });
+    while writer.shared.taken.load(Ordering::Relaxed) == 0 {
+        thread::sleep(PAUSE);
+    }
+    let Err(EndError::Stuck(counts)) = writer.end(Some(Duration::from_millis(50))) else {
+        panic!("it takes nothing")
+    };
+    assert_eq!(counts.written + counts.left_out, N);
+    assert!(counts.written > 0 && counts.left_out > 0, "{counts:?}");
 }
 
 #[test]

@@ -10,8 +10,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use tempfile::{NamedTempFile, TempPath};
+
+use super::{PATIENCE, writing};
 
 /// The prefix of the names of temporary files.
 const PREFIX: &str = ".prony-";
@@ -44,6 +47,27 @@ impl Place {
         }
     }
 
+    /// Whether it is a pipe or a device.
+    pub fn is_special(&self) -> bool {
+        matches!(self.0, Kind::Special(_))
+    }
+
+    /// The same file, which only its owner may read and write.
+    ///
+    /// # Errors
+    /// The system refuses it.
+    pub fn for_owner(self) -> io::Result<Self> {
+        let only_owner = Permissions::from_mode(0o600);
+        match &self.0 {
+            Kind::Nameless { file, .. } => file.set_permissions(only_owner)?,
+            Kind::Temporary { temporary, .. } => {
+                temporary.as_file().set_permissions(only_owner)?;
+            }
+            Kind::Special(_) => {}
+        }
+        Ok(self)
+    }
+
     /// Adds to the file, which has no name before it is [`complete`](Self::complete).
     ///
     /// # Errors
@@ -73,12 +97,13 @@ impl Place {
     /// Writes the file, completely or not at all.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or is a pipe whose reader is stuck.
     pub fn write(self, bytes: &[u8]) -> io::Result<()> {
+        let _writing = writing();
         match self.0 {
             Kind::Nameless { file, path } => write_nameless(file, &path, bytes),
             Kind::Temporary { temporary, path } => write_temporary(temporary, &path, bytes),
-            Kind::Special(mut target) => target.write_all(bytes),
+            Kind::Special(target) => write_special(&target, bytes),
         }
     }
 }
@@ -165,6 +190,30 @@ fn write_nameless(mut file: File, path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(_) if folder(path).is_dir() => write_temporary(beside(folder(path))?, path, bytes),
         Err(e) => Err(e),
     }
+}
+
+/// Writes to a pipe or a device, as long as it takes some of it now and then.
+fn write_special(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    // Without it, the writes below wait, and only their waits are not limited.
+    let _ = rustix::io::ioctl_fionbio(file, true);
+    let seconds = i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX);
+    let patience = Timespec { tv_sec: seconds, tv_nsec: 0 };
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match file.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => rest = &rest[n..],
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                if poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&patience)) == Ok(0) {
+                    let why = format!("nobody has read from it for {seconds} s");
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                }
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 /// Names a file without a name, and replaces an existing file.

@@ -129,8 +129,13 @@ pub(super) fn carry_out(
             cited(run)
         }
     };
-    let written = raw.map(RawFile::end).transpose();
-    summary.run.notes.extend(written.as_ref().ok().cloned().flatten().flatten());
+    summary.run.notes.extend(raw.as_ref().and_then(RawFile::note));
+    // The report comes before what may be stuck.
+    let (before, after) = match raw {
+        Some(raw) if raw.may_be_stuck() => (None, Some(raw)),
+        raw => (raw, None),
+    };
+    let before = before.map_or(Ok(()), RawFile::end);
     summary.run.command = recorded(typed);
     summary.run.percentile = exec.percentile;
     if let Some((replay, args)) = replay {
@@ -139,9 +144,13 @@ pub(super) fn carry_out(
     if summary.run.part.is_none() {
         run::explain_cap(&mut summary, cap.as_deref());
     }
-    let exit = finish(&mut summary, outputs, output, accepted(exec, until))?;
-    // The report comes first.
-    written.map(|_| exit)
+    let exit = finish(&mut summary, outputs, output, accepted(exec, until));
+    let after = after.map_or(Ok(()), RawFile::end);
+    let (exit, reported) = match exit {
+        Ok(exit) => (exit, Ok(())),
+        Err(e) => (Exit::Output, Err(e)),
+    };
+    Error::all([reported, before, after]).map(|()| exit)
 }
 
 /// The server of a simulated run.
@@ -378,11 +387,14 @@ pub(super) fn finish(
     summary.run.accepted = accepted;
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(summary);
-    match &output.embedding {
-        Some(embedding) => embedding.send(Event::Finished(Box::new(summary.clone()))),
-        None => output::print(output.to.stdout_format(), summary, &style(&output.to))?,
-    }
-    publish_run(&output.to, summary)?;
-    written?;
+    let printed = match &output.embedding {
+        Some(embedding) => {
+            embedding.send(Event::Finished(Box::new(summary.clone())));
+            Ok(())
+        }
+        None => output::print(output.to.stdout_format(), summary, &style(&output.to)),
+    };
+    let published = publish_run(&output.to, summary);
+    Error::all([written, printed, published])?;
     Ok(Exit::of(summary, accepted))
 }

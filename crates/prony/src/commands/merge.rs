@@ -19,10 +19,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<Exit, Error> {
     whole.run.accepted.invalid = args.accept_invalid;
     let outputs = args.to.prepare()?;
     // The files first: a standard output that is gone must not lose them.
-    let written = outputs.write(&whole).map_err(|e| match e {
-        Error::Report { what, why } => Error::Written { what, why },
-        e => e,
-    });
+    let written = outputs.write(&whole).map_err(Error::without_run);
     output::print(args.to.stdout_format(), &whole, &style(&args.to))?;
     publish_run(&args.to, &whole)?;
     written?;

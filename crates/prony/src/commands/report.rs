@@ -59,10 +59,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
         Error::OneOnly(option.to_owned(), results.len())
     })?;
     // Write the files first: a closed standard output must not lose them.
-    let written = outputs.write_all(&results).map_err(|e| match e {
-        Error::Report { what, why } => Error::Written { what, why },
-        e => e,
-    });
+    let written = outputs.write_all(&results).map_err(Error::without_run);
     output::to_stdout(&printed)?;
     if let [one] = summaries.as_slice() {
         publish_run(&args.to, one)?;

@@ -30,9 +30,6 @@ pub(super) fn trend(args: &ReportArgs, results: &[Saved<'_>]) -> Result<Exit, Er
     let trend = Trend::of(results, doubts.iter().map(|doubt| format!("{doubt}.")).collect());
     let written = outputs.write_with(|format| trend.render(format).unwrap_or_default());
     output::to_stdout(&trend.render(format).unwrap_or_default())?;
-    written.map_err(|e| match e {
-        Error::Report { what, why } => Error::Written { what, why },
-        e => e,
-    })?;
+    written.map_err(Error::without_run)?;
     Ok(Exit::Done)
 }

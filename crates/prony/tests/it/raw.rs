@@ -1,8 +1,11 @@
 //! Raw results: a line for each request.
 
 use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+use std::time::Duration;
 
-use crate::rig::{Serve, prony, served};
+use crate::rig::{Running, Serve, command, prony, served, side_by_side, wait_until, waiting};
 
 /// On the kernel: the lines are the requests of the report, and of the server.
 #[test]
@@ -110,4 +113,78 @@ fn parquet_rows(path: &std::path::Path) -> Vec<serde_json::Value> {
 #[cfg(not(feature = "parquet"))]
 fn parquet_rows(_: &std::path::Path) -> Vec<serde_json::Value> {
     Vec::new()
+}
+
+/// What leaves little room in a pipe.
+const FILLED: [u8; 60_000] = [b' '; 60_000];
+
+/// A FIFO with this name, which exists as long as the folder.
+fn fifo(folder: &tempfile::TempDir, name: &str) -> String {
+    let path = folder.path().join(name).display().to_string();
+    let made = std::process::Command::new("mkfifo").arg(&path).status();
+    assert!(made.expect("mkfifo runs").success());
+    path
+}
+
+/// The report comes first, and what a stuck reader does not take is given up, counted and said.
+#[test]
+fn a_stuck_reader_does_not_lose_the_report() {
+    let _waiting = waiting();
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Serve::start(&[]);
+    let url = server.url("/");
+    side_by_side(["raw.jsonl", "raw.csv"], |name| {
+        let path = fifo(&folder, name);
+        let run = Running::start(&["-n", "20000", "-c", "5", "--json", "--raw", &path, &url]);
+        let _reader = fs::File::open(&path).expect("prony writes to it");
+        let ended = run.wait();
+        assert_eq!(ended.code, 3, "{ended:?}");
+        assert_eq!(ended.report().count("replies"), 20_000);
+        let why = ended.stderr.lines().last().expect("a line");
+        let begin = format!("prony: the run finished, but --raw {path} could not be written: ");
+        assert!(why.starts_with(&begin), "{ended:?}");
+        let numbers: Vec<u64> = why.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [_, missing, 20_000] = numbers[..] else { panic!("{why}") };
+        assert!(missing > 10_000, "a pipe holds less: {why}");
+    });
+}
+
+/// The same of a file of results, and of standard output, at which a signal ends the process.
+#[test]
+fn no_output_that_nobody_reads_holds_up_the_end() {
+    let _waiting = waiting();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (server, path) = (Serve::start(&[]), fifo(&folder, "report.html"));
+    let url = server.url("/");
+    let kept = folder.path().join("kept.json").display().to_string();
+    let load = ["-n", "2000", "-c", "5", "--json", "-o", &path, "-o", &kept, &url];
+    // Almost full, so that the report does not fit.
+    let mut reader = fs::File::options().read(true).write(true).open(&path).expect("a pipe");
+    reader.write_all(&FILLED).expect("room");
+    let ended = prony(&load);
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert_eq!(ended.report().count("replies"), 2_000);
+    assert!(
+        ended.stderr.contains("could not be written: nobody has read from it for"),
+        "{ended:?}"
+    );
+    assert!(fs::read_to_string(&kept).expect("the other file").starts_with('{'));
+
+    let file = folder.path().join("kept.html").display().to_string();
+    let load = ["-n", "2000", "-c", "5", "--format", "html", "-o", &file, &url];
+    let mut stuck = command(&load);
+    let (_reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(&FILLED).expect("room");
+    let child = stuck.stdout(writer).stderr(Stdio::null()).spawn();
+    let mut child = child.expect("the binary starts");
+    wait_until("the file", || fs::metadata(&file).is_ok());
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().expect("a child").is_none(), "nobody reads its report");
+    crate::rig::kill(&child, rustix::process::Signal::INT);
+    let mut status = None;
+    wait_until("the end", || {
+        status = child.try_wait().expect("a child");
+        status.is_some()
+    });
+    assert_eq!(status.and_then(|status| status.code()), Some(130));
 }
