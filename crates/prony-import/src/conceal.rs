@@ -103,7 +103,12 @@ fn found(part: Part<'_>, text: &str, variables: &mut Variables) -> Text {
             secrets::path(text, variables)
         }
         Part::ReplyHeader(name) if secrets::is_secret_name(name) => one(name, variables),
-        Part::ReplyBody(kind) if kind.contains("json") => secrets::values(text, variables),
+        Part::ReplyBody(kind)
+            if ["json", "xml", "plain", "graphql"].iter().any(|k| kind.contains(k))
+                && !kind.contains("html") =>
+        {
+            secrets::body(text, kind, variables)
+        }
         Part::ReplyBody(kind) if kind.contains("html") => fields(text, variables),
         Part::Parameter(_) | Part::ReplyHeader(_) | Part::ReplyBody(_) => text.into(),
     }

@@ -3,6 +3,8 @@
 //! Headers follow an allowlist: all but those that never carry credentials are secret. Parameters
 //! of URLs and forms, and values in JSON, are secret by their names.
 
+mod prose;
+
 use std::collections::HashMap;
 
 use prony_core::secret::is_harmless_header;
@@ -11,13 +13,14 @@ use crate::needles::{self, Needles};
 use crate::text::{MARK, Text};
 use crate::unique::Unique;
 use crate::{Body, Import};
+use prose::prose;
 
 /// Headers of browsers that say nothing about a user.
 const OF_BROWSERS: [&str; 6] =
     ["priority", "referer", "x-requested-with", "sec-gpc", "save-data", "accept-datetime"];
 
 /// A parameter whose name has one of these in it is secret.
-const PARTS: [&str; 20] = [
+const PARTS: [&str; 22] = [
     "pass",
     "pwd",
     "secret",
@@ -27,6 +30,8 @@ const PARTS: [&str; 20] = [
     "api-key",
     "auth",
     "session",
+    "sessid",
+    "bearer",
     "signature",
     "credential",
     "csrf",
@@ -43,12 +48,17 @@ const PARTS: [&str; 20] = [
 /// So is one with one of these names.
 const NAMES: [&str; 8] = ["key", "sid", "sig", "pin", "code", "nonce", "ticket", "ssn"];
 
+/// So is one with one of these words in it.
+const WORDS: [&str; 5] = ["pw", "psw", "pswd", "mfa", "tan"];
+
 /// The least bytes of a value that is secret wherever it is.
 const LONG: usize = needles::LEAST;
 
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    NAMES.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part))
+    NAMES.contains(&name.as_str())
+        || PARTS.iter().any(|part| name.contains(part))
+        || name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| WORDS.contains(&word))
 }
 
 pub(crate) fn is_secret_header(name: &str) -> bool {
@@ -120,14 +130,30 @@ fn with_known(text: &str, known: &Needles) -> Text {
 
 /// A path or a URL, whose parameters can be secret.
 pub(crate) fn path(text: &str, variables: &mut Variables) -> Text {
-    match text.split_once('?') {
-        Some((path, query)) => {
-            let mut all = Text::from(format!("{path}?"));
-            parameters(query, variables, &mut all);
-            all
+    let (path, query) = match text.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (text, None),
+    };
+    let mut all = Text::default();
+    // Segments may have parameters, too: `/a;jsessionid=1/b`.
+    for (nth, part) in path.split_inclusive([';', '/']).enumerate() {
+        match part.split_once('=') {
+            Some((name, value)) if nth > 0 && is_secret_name(name) => {
+                let end = value.trim_end_matches([';', '/']).len();
+                all.push(&format!("{name}="));
+                if end > 0 {
+                    variables.push(name, &value[..end], &mut all);
+                }
+                all.push(&value[end..]);
+            }
+            _ => all.push(part),
         }
-        None => text.into(),
     }
+    if let Some(query) = query {
+        all.push("?");
+        parameters(query, variables, &mut all);
+    }
+    all
 }
 
 /// The value of a header.
@@ -149,7 +175,10 @@ pub(crate) fn body(text: &str, kind: &str, variables: &mut Variables) -> Text {
     } else if kind.starts_with("multipart/") {
         parts(text, variables)
     } else {
-        values(text, variables)
+        let is_json = kind.contains("json") || text.trim_start().starts_with(['{', '[']);
+        let mut all = values(text, variables);
+        all.map_literals(|literal| prose(literal, is_json, variables));
+        all
     }
 }
 
@@ -340,6 +369,18 @@ mod tests {
                 "--b\r\nContent-Disposition: form-data; name=\"pwd\"\r\n\r\n{{pwd}}\r\n--b--\r\n",
             ),
             ("no \"end", "", "no \"end"),
+            ("user=ann\npw=x", "text/plain", "user=ann\npw={{pw}}"),
+            (r#"{"pw":"x"}"#, "application/json", r#"{"pw":"{{pw}}"}"#),
+            (
+                "<a><Password>x</Password></a>",
+                "text/xml",
+                "<a><Password>{{password}}</Password></a>",
+            ),
+            (
+                r#"{"query":"{in(password: \"x\")}"}"#,
+                "application/json",
+                r#"{"query":"{in(password: \"{{password}}\")}"}"#,
+            ),
         ];
         for (text, kind, wanted) in cases {
             assert_eq!(body(text, kind, &mut Variables::default()).template(), wanted);
@@ -353,6 +394,18 @@ mod tests {
         text.push("\", \"password\": \"hush\"}");
         text.map_whole(|text| body(text, "application/json", &mut Variables::default()));
         assert_eq!(text.template(), r#"{"csrf": "{{csrf}}", "password": "{{password}}"}"#);
+    }
+
+    #[test]
+    fn paths_have_parameters_in_their_segments() {
+        for (text, wanted) in [
+            ("/a;jsessionid=A1/b?x=1", "/a;jsessionid={{jsessionid}}/b?x=1"),
+            ("http://h/a;v=1;PHPSESSID=z", "http://h/a;v=1;PHPSESSID={{phpsessid}}"),
+            ("/a;jsessionid=", "/a;jsessionid="),
+            ("/a?token=t;b", "/a?token={{token}}"),
+        ] {
+            assert_eq!(path(text, &mut Variables::default()).template(), wanted, "{text}");
+        }
     }
 
     #[test]
