@@ -287,7 +287,7 @@ mod tests {
     }
 
     fn body(bytes: &[u8]) -> Body {
-        Body { bytes: bytes.to_vec(), length: bytes.len() as u64 }
+        Body { bytes: bytes.to_vec(), length: bytes.len() as u64, is_left_out: false }
     }
 
     /// A GET whose reply has these headers and this body.

@@ -103,6 +103,30 @@ pub(crate) fn has_word(headers: &[Header], name: &str, word: &str) -> bool {
     words.map(str::trim).any(|found| found.eq_ignore_ascii_case(word))
 }
 
+/// Why two servers may understand this head differently: then the one behind could take a part of a
+/// body for a request.
+pub(crate) fn ambiguous(head: &RequestHead, hosts: usize) -> Option<&'static str> {
+    let codings: Vec<&str> =
+        all(&head.headers, "transfer-encoding").flat_map(|v| v.split(',')).map(str::trim).collect();
+    let lengths = all(&head.headers, "content-length").count();
+    if hosts > 1 {
+        return Some("the request has several Host headers");
+    }
+    if lengths > 1 {
+        return Some("the request has several Content-Length headers");
+    }
+    let last = codings.last()?;
+    if lengths > 0 {
+        return Some("the request has a Content-Length and a Transfer-Encoding");
+    }
+    let is_chunked = |coding: &&&str| coding.eq_ignore_ascii_case("chunked");
+    let is_clear = is_chunked(&last) && codings.iter().filter(is_chunked).count() == 1;
+    match is_clear && head.version == "HTTP/1.1" {
+        true => None,
+        false => Some("the Transfer-Encoding does not say where the body ends"),
+    }
+}
+
 fn version(minor: Option<u8>) -> &'static str {
     if minor == Some(0) { "HTTP/1.0" } else { "HTTP/1.1" }
 }

@@ -17,6 +17,9 @@ mod wire;
 
 pub use archive::{Facts, Site, archive, facts};
 pub use head::{Header, ReplyHead, RequestHead};
-pub use log::{Body, Counts, Ended, Exchange, Log, REPLY_LIMIT, REQUEST_LIMIT, Reply};
+pub use log::{
+    BODIES_LIMIT, Body, Counts, Ended, Exchange, HEADS_LIMIT, Log, REPLY_LIMIT, REQUEST_LIMIT,
+    Reply,
+};
 pub use proxy::{Target, run};
 pub use sessions::By;

@@ -131,9 +131,9 @@ impl Pair {
                 }
                 Asking::Body(framing) => {
                     let open = self.open.back_mut().expect("a body belongs to a request");
-                    let body = &mut open.exchange.body;
+                    let (log, body) = (&self.log, &mut open.exchange.body);
                     let taken = framing
-                        .take(&self.asked, &mut |piece| body.push(piece, REQUEST_LIMIT))
+                        .take(&self.asked, &mut |piece| log.keep(body, piece, REQUEST_LIMIT))
                         .map(|n| (n, framing.is_done()));
                     let Ok((n, is_done)) = taken else {
                         self.log.count(|counts| counts.bad_requests += 1);
@@ -164,6 +164,11 @@ impl Pair {
         if !head.target.starts_with('/') && head.target != "*" {
             self.log.count(|counts| counts.forward += 1);
             self.refuse(501, "Not Implemented", "this is a reverse proxy: ask it for paths");
+            return false;
+        }
+        if let Some(why) = head::ambiguous(&head, hosts.len()) {
+            self.log.count(|counts| counts.ambiguous += 1);
+            self.refuse(400, "Bad Request", why);
             return false;
         }
         let Ok(framing) = Framing::of_request(&head) else {
@@ -247,8 +252,8 @@ impl Pair {
                     open.exchange.ended = now;
                     let Some(reply) = &mut open.exchange.reply else { return };
                     let limit = reply.limit();
-                    let body = &mut reply.body;
-                    match framing.take(rest, &mut |piece| body.push(piece, limit)) {
+                    let (log, body) = (&self.log, &mut reply.body);
+                    match framing.take(rest, &mut |piece| log.keep(body, piece, limit)) {
                         Ok(n) => rest = &rest[n..],
                         Err(Malformed) => return self.is_no_reply(),
                     }

@@ -3,13 +3,15 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_core::layer::{Identity, TlsContext};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 
 use crate::log::Log;
 use crate::pair::Pair;
@@ -21,8 +23,11 @@ const WAITING: usize = 256 << 10;
 /// How often a thread looks whether the recording ends.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
+/// How long the listener waits for the close of idle connections.
+const TURN: Duration = Duration::from_millis(5);
+
 /// How long replies may take that are in flight when the recording ends.
-const GRACE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(2);
 
 /// How long a client may take to read the last reply of a connection.
 const LINGER: Duration = Duration::from_secs(2);
@@ -30,8 +35,12 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How long the target may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// The most connections of clients at a time; further ones wait.
+/// The most connections of clients at a time. For further ones, those that are idle for longest are
+/// closed; while none is idle, they wait.
 const CONNECTIONS: usize = 1_024;
+
+/// How many idle connections are closed at once.
+const CLOSED: usize = 32;
 
 /// Where requests go.
 #[derive(Debug)]
@@ -56,16 +65,18 @@ pub fn run(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
-    let running = AtomicUsize::new(0);
+    let places = Places::default();
     let started = Instant::now();
     let host: Arc<str> = target.host.as_str().into();
     thread::scope(|scope| {
         while !stop() {
-            let is_full = running.load(Ordering::Relaxed) >= CONNECTIONS;
-            let flags = if is_full { PollFlags::empty() } else { PollFlags::IN };
             // A signal only ends the wait.
-            let _ = poll(&mut [PollFd::new(listener, flags)], Some(&TICK));
-            if is_full {
+            let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&TICK));
+            if places.taken() >= CONNECTIONS {
+                if ready == Ok(1) {
+                    places.close_idle();
+                    thread::sleep(TURN);
+                }
                 continue;
             }
             let (stream, client) = match listener.accept() {
@@ -73,14 +84,14 @@ pub fn run(
                 Err(e) if is_passing(&e) => continue,
                 Err(e) => return Err(e),
             };
-            running.fetch_add(1, Ordering::Relaxed);
-            let (running, host) = (&running, Arc::clone(&host));
+            let place = places.take();
+            let (places, host) = (&places, Arc::clone(&host));
             scope.spawn(move || {
                 let pair = Pair::new(Arc::clone(log), host, client.ip());
-                let of = Of { target, log, stop, started };
+                let of = Of { target, log, stop, started, place: &place };
                 // What goes wrong on one connection is in the log.
                 let _ = of.carry(pair, stream, identity);
-                running.fetch_sub(1, Ordering::Relaxed);
+                places.give_back(&place);
             });
         }
         Ok(())
@@ -95,12 +106,76 @@ fn is_passing(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(23 | 24))
 }
 
+/// The places of the connections of clients.
+#[derive(Debug, Default)]
+struct Places(Mutex<Vec<Arc<Place>>>);
+
+/// That of one connection.
+#[derive(Debug, Default)]
+struct Place {
+    /// Since when it is idle, in milliseconds after the start and one; 0: it is not.
+    idle: AtomicU64,
+    /// Whether it is to be closed if it is idle.
+    is_unwanted: AtomicBool,
+}
+
+impl Places {
+    fn taken(&self) -> usize {
+        self.all().len()
+    }
+
+    fn take(&self) -> Arc<Place> {
+        let place = Arc::new(Place::default());
+        self.all().push(Arc::clone(&place));
+        place
+    }
+
+    fn give_back(&self, place: &Arc<Place>) {
+        self.all().retain(|other| !Arc::ptr_eq(other, place));
+    }
+
+    /// Has the connections closed that are idle for longest.
+    fn close_idle(&self) {
+        let all = self.all();
+        // Those that are being closed make room, too.
+        let (closing, others): (Vec<_>, Vec<_>) =
+            all.iter().partition(|place| place.is_unwanted.load(Ordering::Relaxed));
+        let since = |place: &&Arc<Place>| place.idle.load(Ordering::Relaxed);
+        let mut idle: Vec<_> = others.into_iter().filter(|place| since(place) > 0).collect();
+        idle.sort_by_key(since);
+        for place in idle.iter().take(CLOSED.saturating_sub(closing.len())) {
+            place.is_unwanted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Arc<Place>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Notes whether the connection is idle. Returns whether it is to be closed.
+    fn is_over(&self, is_idle: bool, now: Duration) -> bool {
+        if !is_idle {
+            self.idle.store(0, Ordering::Relaxed);
+            self.is_unwanted.store(false, Ordering::Relaxed);
+            return false;
+        }
+        if self.idle.load(Ordering::Relaxed) == 0 {
+            let since = u64::try_from(now.as_millis()).unwrap_or(u64::MAX - 1) + 1;
+            self.idle.store(since, Ordering::Relaxed);
+        }
+        self.is_unwanted.load(Ordering::Relaxed)
+    }
+}
+
 /// What the threads share.
 struct Of<'a> {
     target: &'a Target,
     log: &'a Log,
     stop: &'a (dyn Fn() -> bool + Sync),
     started: Instant,
+    place: &'a Place,
 }
 
 /// Whether a pair of connections goes on.
@@ -145,6 +220,10 @@ impl Of<'_> {
                 }
             }
             if self.turn(&mut link) == Turn::Over {
+                return Ok(());
+            }
+            if self.place.is_over(link.is_quiet(), self.started.elapsed()) {
+                self.log.count(|counts| counts.idle_closed += 1);
                 return Ok(());
             }
         }
@@ -214,13 +293,39 @@ impl Of<'_> {
     fn connect(&self) -> Result<Wire, String> {
         let mut why = "the target has no address".to_owned();
         for address in &self.target.addresses {
-            let wire = TcpStream::connect_timeout(address, CONNECT);
+            let wire = self.dial(*address);
             match wire.map_err(|e| e.to_string()).and_then(|stream| self.secure(stream)) {
                 Ok(wire) => return Ok(wire),
                 Err(e) => why = format!("the target {address} cannot be reached: {e}"),
             }
         }
         Err(why)
+    }
+
+    /// Connects, unless the recording ends meanwhile.
+    fn dial(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => return Ok(socket.into()),
+            Err(Errno::INPROGRESS) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let (begun, mut stopped) = (Instant::now(), None);
+        loop {
+            // A signal only ends the wait.
+            if poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&TICK)) == Ok(1) {
+                sockopt::socket_error(&socket)??;
+                return Ok(socket.into());
+            }
+            if begun.elapsed() >= CONNECT {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            if (self.stop)() && stopped.get_or_insert_with(Instant::now).elapsed() >= GRACE {
+                return Err(io::Error::other("the recording has ended"));
+            }
+        }
     }
 
     fn secure(&self, stream: TcpStream) -> Result<Wire, String> {

@@ -288,3 +288,34 @@ proptest! {
         prop_assert!(rig.pair.open.is_empty());
     }
 }
+
+/// Whoever is behind might take a part of a body for a request: it never gets these.
+#[test]
+fn requests_that_servers_understand_differently_are_refused() {
+    for headers in [
+        "Host: a\r\nHost: b",
+        "Host: a\r\nhost: a",
+        "Host: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked",
+        "Host: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 5",
+        "Host: a\r\nContent-Length: 5\r\nContent-Length: 5",
+        "Host: a\r\nContent-Length: 5\r\nContent-Length: 6",
+        "Host: a\r\nTransfer-Encoding: chunked, identity",
+        "Host: a\r\nTransfer-Encoding: xchunked",
+        "Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "Host: a\r\nTransfer-Encoding: identity",
+    ] {
+        let mut rig = Rig::new();
+        rig.asks(&format!("POST /a HTTP/1.1\r\n{headers}\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"));
+        assert_eq!(rig.to_target(), "", "{headers}");
+        assert!(rig.to_client().starts_with("HTTP/1.1 400 Bad Request\r\n"), "{headers}");
+        assert_eq!(rig.counts().ambiguous, 1, "{headers}");
+        assert!(rig.pair.is_refused() && rig.log().is_empty(), "{headers}");
+    }
+    let mut rig = Rig::new();
+    rig.asks("POST /a HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    assert_eq!((rig.to_target(), rig.counts().ambiguous), ("", 1));
+    let mut rig = Rig::new();
+    rig.asks("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n0\r\n\r\n");
+    assert_eq!(rig.counts().ambiguous, 0);
+    assert!(rig.to_target().ends_with("0\r\n\r\n"));
+}

@@ -7,7 +7,7 @@ use prony_import::{Format, Import, Options};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::files;
-use prony_run::output;
+use prony_run::output::{self, Place};
 use prony_run::plan_file;
 
 use crate::cli::exec_options::ExecArgs;
@@ -17,8 +17,11 @@ use crate::exec_options::environment;
 /// Reads the file, prints the plan or writes it, and reports on standard error what is in it.
 pub(super) fn import(args: &ImportArgs) -> Result<Exit, Error> {
     let bytes = files::read("import", &args.file)?;
-    let place =
-        |path| output::place(path).map_err(|why| Error::OutputPlace { path: path.to_owned(), why });
+    let place = |path| {
+        let place = output::place(path);
+        let place = if args.with_secrets { place.and_then(Place::for_owner) } else { place };
+        place.map_err(|why| Error::OutputPlace { path: path.to_owned(), why })
+    };
     let place = args.output.as_deref().map(place).transpose()?;
     // That of standard input is the current folder.
     let folder = args.file.parent().unwrap_or_else(|| Path::new(""));

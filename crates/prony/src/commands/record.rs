@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::net::{TcpListener, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use prony_core::layer::TlsContext;
 use prony_core::target::Url;
+use prony_import::archive::Archive;
 use prony_import::{Import, Options};
 use prony_io::Listen;
 use prony_record::{Counts, Facts, Log, Site, Target};
@@ -33,6 +34,12 @@ struct Files {
     archives: Vec<(PathBuf, Place)>,
 }
 
+/// A recording with this number of requests says that it looks for values of replies in them.
+const MANY: usize = 1_000;
+
+/// A plan that waits to be printed: a second signal prints it as it is.
+type Kept = Arc<Mutex<Option<String>>>;
+
 /// Passes requests on until a signal, the duration or the number of requests ends it, then writes
 /// the files.
 pub(super) fn record(args: &RecordArgs) -> Result<Exit, Error> {
@@ -51,9 +58,14 @@ pub(super) fn record(args: &RecordArgs) -> Result<Exit, Error> {
         false => None,
     };
     let is_over = Arc::new(AtomicBool::new(false));
-    let signaled = Arc::clone(&is_over);
+    let kept = Kept::default();
+    let (signaled, kept_for_signal) = (Arc::clone(&is_over), Arc::clone(&kept));
     interrupt::catch(Exit::Interrupted.code(), 2, move |_| {
-        signaled.store(true, Ordering::Relaxed);
+        let is_second = signaled.swap(true, Ordering::Relaxed);
+        if let Some(plan) = taken(&kept_for_signal).filter(|_| is_second) {
+            // The process ends, whether or not somebody reads it.
+            let _ = output::to_stdout(plan.as_bytes());
+        }
     })?;
     let scheme = if args.tls { "https" } else { "http" };
     output::to_stderr(&format!("listening on {scheme}://{local}"));
@@ -68,65 +80,138 @@ pub(super) fn record(args: &RecordArgs) -> Result<Exit, Error> {
     prony_record::run(&listener, identity.as_ref(), &Arc::new(target), &log, &stop)
         .map_err(|e| Error::Machine(format!("no more connections can be accepted: {e}")))?;
     drop(listener);
-    write(args, &site, &log, at, files)
+    let recorded = Recorded::new(args, &site, &log, at);
+    drop(log);
+    recorded.write(args, files, &kept)
 }
 
-/// Writes the files, and reports what is in them.
-fn write(
-    args: &RecordArgs,
-    site: &Site,
-    log: &Log,
-    started: SystemTime,
-    files: Files,
-) -> Result<Exit, Error> {
-    let (exchanges, counts) = log.read();
-    let facts = prony_record::facts(&exchanges, site);
-    let version = env!("CARGO_PKG_VERSION");
-    let archive = prony_record::archive(&exchanges, site, args.by, started.into(), version);
-    let mut shown = archive.clone();
-    if !args.with_secrets {
-        prony_import::conceal(&mut shown);
+fn taken(kept: &Kept) -> Option<String> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// What was recorded.
+struct Recorded {
+    archive: Archive,
+    requests: usize,
+    facts: Facts,
+    counts: Counts,
+    origin: String,
+}
+
+impl Recorded {
+    fn new(args: &RecordArgs, site: &Site, log: &Log, started: SystemTime) -> Self {
+        let (exchanges, counts) = log.take();
+        let facts = prony_record::facts(&exchanges, site);
+        let version = env!("CARGO_PKG_VERSION");
+        let archive = prony_record::archive(&exchanges, site, args.by, started.into(), version);
+        let (requests, origin) = (exchanges.len(), site.origin.clone());
+        Self { archive, requests, facts, counts, origin }
     }
-    for (path, place) in files.archives {
+
+    /// Writes the files, and reports what is in them: first the plan without values of replies,
+    /// which takes a moment only, then the archive, and then the plan with them. Each file is tried.
+    fn write(self, args: &RecordArgs, files: Files, kept: &Kept) -> Result<Exit, Error> {
+        output::lines_to_stderr(&head(&self.counts, self.requests));
+        let Files { plans, archives } = files;
+        let first = match args.no_correlate {
+            true => None,
+            false => Some(self.plan(args, false)),
+        };
+        let mut results = Vec::new();
+        let mut rest = Vec::new();
+        for (path, place) in plans {
+            match &first {
+                // A pipe is written once.
+                Some(Ok((_, plan))) if !place.is_special() => {
+                    results.push(written(place, &path, plan.as_bytes()));
+                    rest.push((path, None));
+                }
+                _ => rest.push((path, Some(place))),
+            }
+        }
+        if let (true, Some(Ok((_, plan)))) = (args.output.is_empty(), first) {
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(plan);
+        }
+        results.push(self.write_archives(args, archives));
+        if self.requests >= MANY && !args.no_correlate {
+            output::to_stderr(
+                "prony: looking for values of replies in later requests; Ctrl-C keeps the plan \
+                 without them",
+            );
+        }
+        results.push(self.write_plan(args, rest, kept));
+        Error::all(results).map(|()| Exit::Done)
+    }
+
+    /// Writes the plan as the options want it.
+    fn write_plan(
+        &self,
+        args: &RecordArgs,
+        plans: Vec<(PathBuf, Option<Place>)>,
+        kept: &Kept,
+    ) -> Result<(), Error> {
+        let (import, plan) = match self.plan(args, !args.no_correlate) {
+            Ok(both) => both,
+            Err(why) => {
+                output::lines_to_stderr(&passed(&self.facts, &self.counts));
+                return Err(why);
+            }
+        };
+        output::lines_to_stderr(&(planned(&import) + &passed(&self.facts, &self.counts)));
+        drop(taken(kept));
+        let mut results = Vec::new();
+        if args.output.is_empty() {
+            results.push(output::to_stdout(plan.as_bytes()));
+        }
+        for (path, place) in plans {
+            let place = place.map_or_else(|| place_at(&path), Ok);
+            results.push(place.and_then(|place| written(place, &path, plan.as_bytes())));
+        }
+        Error::all(results)
+    }
+
+    fn write_archives(
+        &self,
+        args: &RecordArgs,
+        archives: Vec<(PathBuf, Place)>,
+    ) -> Result<(), Error> {
+        if archives.is_empty() {
+            return Ok(());
+        }
+        let mut shown = self.archive.clone();
+        if !args.with_secrets {
+            prony_import::conceal(&mut shown);
+        }
         let json =
             serde_json::to_string_pretty(&shown).map_err(|e| Error::Machine(e.to_string()))?;
-        written(place, &path, json.as_bytes())?;
+        drop(shown);
+        let one = |(path, place): (PathBuf, Place)| written(place, &path, json.as_bytes());
+        Error::all(archives.into_iter().map(one).collect::<Vec<_>>())
     }
-    let options = Options {
-        with_secrets: args.with_secrets,
-        correlate: !args.no_correlate,
-        ..Options::default()
-    };
-    output::lines_to_stderr(&head(&counts, exchanges.len()));
-    let mut import = match prony_import::import_archive(NAME, archive, &options) {
-        Ok(import) => import,
-        Err(why) => {
-            output::lines_to_stderr(&passed(&facts, &counts));
-            return Err(Error::Server(why));
-        }
-    };
-    import.trust(args.insecure, args.cacert.as_deref().map(absolute).as_deref());
-    let plan = import.write(&format!("Recorded by prony record --to {}", site.origin));
-    // What prony cannot run must not be called a plan.
-    plan_file::parse(
-        "the plan",
-        &plan,
-        Some(Path::new("")),
-        &environment(&ExecArgs::default(), false),
-    )
-    .map_err(Error::PlanFile)?;
-    output::lines_to_stderr(&(planned(&import) + &passed(&facts, &counts)));
-    if args.output.is_empty() {
-        output::to_stdout(plan.as_bytes())?;
+
+    /// The plan, with or without values of replies in later requests.
+    fn plan(&self, args: &RecordArgs, correlate: bool) -> Result<(Import, String), Error> {
+        let options = Options { with_secrets: args.with_secrets, correlate, ..Options::default() };
+        let imported = prony_import::import_archive(NAME, self.archive.clone(), &options);
+        let mut import = imported.map_err(Error::Server)?;
+        import.trust(args.insecure, args.cacert.as_deref().map(absolute).as_deref());
+        let plan = import.write(&format!("Recorded by prony record --to {}", self.origin));
+        // What prony cannot run must not be called a plan.
+        let around = environment(&ExecArgs::default(), false);
+        plan_file::parse("the plan", &plan, Some(Path::new("")), &around)
+            .map_err(Error::PlanFile)?;
+        Ok((import, plan))
     }
-    for (path, place) in files.plans {
-        written(place, &path, plan.as_bytes())?;
-    }
-    Ok(Exit::Done)
 }
 
 fn written(place: Place, path: &Path, bytes: &[u8]) -> Result<(), Error> {
     place.write(bytes).map_err(|why| Error::Written { what: path.display().to_string(), why })
+}
+
+/// A file that only its owner may read: recordings can have secrets.
+fn place_at(path: &Path) -> Result<Place, Error> {
+    let place = output::place(path).and_then(Place::for_owner);
+    place.map_err(|why| Error::OutputPlace { path: path.to_owned(), why })
 }
 
 fn absolute(path: &Path) -> String {
@@ -152,9 +237,7 @@ fn files(paths: &[PathBuf]) -> Result<Files, Error> {
         if paths.iter().filter(|other| *other == path).count() > 1 {
             return Err(wrong("given twice; give each file once"));
         }
-        let place =
-            output::place(path).map_err(|why| Error::OutputPlace { path: path.clone(), why })?;
-        list.push((path.clone(), place));
+        list.push((path.clone(), place_at(path)?));
     }
     Ok(files)
 }
@@ -261,7 +344,17 @@ fn passed(facts: &Facts, counts: &Counts) -> String {
         (counts.forward, "a request to a forward proxy, which this is not: the client got 501"),
         (counts.bad_requests, "no request of HTTP/1: the client got 400"),
         (counts.bad_replies, "no reply of HTTP/1: passed on, not recorded"),
+        (
+            counts.ambiguous,
+            "a request whose length or host servers may understand differently: the client got 400",
+        ),
         (counts.bad_handshakes, "a client whose TLS handshake failed"),
+        (counts.idle_closed, "an idle connection, closed for another client"),
+        (counts.bodies_left_out, "a body beyond the 64 MB of all bodies: passed on, not recorded"),
+        (
+            counts.exchanges_left_out,
+            "a request beyond the 64 MB of all heads: passed on, not recorded",
+        ),
     ];
     let mut text = String::new();
     for (n, what) in lines.into_iter().filter(|(n, _)| *n > 0) {

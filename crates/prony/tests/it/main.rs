@@ -55,6 +55,7 @@ mod ramp_up;
 mod raw;
 mod real_files;
 mod record;
+mod record_bounds;
 mod record_clients;
 mod redirects;
 mod refusals;

@@ -56,7 +56,7 @@ impl Recorder {
         stream
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -65,7 +65,7 @@ impl Recorder {
     }
 
     /// Ends the recording as a user does.
-    fn stop(&mut self) -> Ended {
+    pub(crate) fn stop(&mut self) -> Ended {
         kill(&self.child, Signal::INT);
         self.end()
     }
