@@ -230,7 +230,7 @@ pub enum Finding {
         /// The lowest rate above it at which one was missed, if any.
         missed: Option<f64>,
     },
-    /// The user stopped the search.
+    /// The user stopped the search, or a trial could not be run.
     Interrupted {
         /// The highest rate at which all thresholds held, if any.
         held: Option<f64>,

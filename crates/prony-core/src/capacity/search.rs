@@ -223,10 +223,7 @@ impl Search {
             self.points.push(observed.point.clone());
         }
         if observed.interrupted {
-            let (held, missed) = self.bracket();
-            let estimate = self.estimate().unwrap_or_default();
-            self.phase = Phase::Over(Finding::Interrupted { held, missed, estimate });
-            return;
+            return self.interrupt();
         }
         match trial.purpose {
             Purpose::Probe => self.probed(&observed),
@@ -247,6 +244,13 @@ impl Search {
                 }
             }
         }
+    }
+
+    /// Ends the search with what is known so far.
+    pub fn interrupt(&mut self) {
+        let (held, missed) = self.bracket();
+        let estimate = self.estimate().unwrap_or_default();
+        self.phase = Phase::Over(Finding::Interrupted { held, missed, estimate });
     }
 
     /// The trials of which the target was the limit, if there was one.

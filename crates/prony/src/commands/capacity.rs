@@ -62,7 +62,7 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
         beyond: args.beyond,
         seed: plan.seed,
     };
-    let mut found = run_trials(&plan, load, settings)?;
+    let (mut found, error) = run_trials(&plan, load, settings)?;
     found.version = env!("CARGO_PKG_VERSION").into();
     found.target = text::target_of(&plan);
     found.seed = plan.seed;
@@ -87,7 +87,8 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
         output::to_stdout(&bytes)?;
     }
     written?;
-    Ok(exit)
+    // What is known comes before the error.
+    error.map_or(Ok(exit), Err)
 }
 
 /// The budget; that of a limit of a time is at least what its trials need.
@@ -108,8 +109,12 @@ fn budget(args: &CapacityArgs) -> Result<Span, Error> {
     }
 }
 
-/// Carries out the trials, with progress.
-fn run_trials(plan: &Plan, load: &LoadArgs, settings: Settings) -> Result<Capacity, Error> {
+/// Carries out the trials, with progress. Returns what is known, and why the search has ended early.
+fn run_trials(
+    plan: &Plan,
+    load: &LoadArgs,
+    settings: Settings,
+) -> Result<(Capacity, Option<Error>), Error> {
     let embedding = load.output.embedding.as_ref();
     let steps = Steps::new(load.output.quiet || load.output.no_progress, embedding);
     let thresholds = settings.thresholds.iter().map(ToString::to_string).collect();
@@ -164,9 +169,11 @@ fn run_trials(plan: &Plan, load: &LoadArgs, settings: Settings) -> Result<Capaci
         }
     };
     steps.finish();
-    let mut found = Capacity::new(answer?, thresholds);
+    let (answer, error) = answer?;
+    let mut found = Capacity::new(answer, thresholds);
     found.host = host;
-    Ok(found)
+    found.notes.extend(error.as_ref().map(|why| format!("The search has ended early: {why}.")));
+    Ok((found, error))
 }
 
 /// A trial that lacks a part of its load shows nothing of the target.
@@ -174,10 +181,9 @@ fn complete(trial: &Summary) -> Result<(), Error> {
     let hosts = trial.run.hosts.as_deref();
     match hosts.and_then(|hosts| hosts.lost().next()) {
         None => Ok(()),
-        Some((host, loss)) => Err(Error::Machine(format!(
-            "the search has ended, because {} was lost: {}",
-            host.name, loss.cause
-        ))),
+        Some((host, loss)) => {
+            Err(Error::Machine(format!("{} was lost: {}", host.name, loss.cause)))
+        }
     }
 }
 
