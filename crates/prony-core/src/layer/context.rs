@@ -12,6 +12,7 @@ use rustls::{
     DigitallySignedStruct, KeyLog, RootCertStore, SignatureScheme, SupportedProtocolVersion,
 };
 
+use super::anchor::Anchored;
 use super::crypto;
 use super::reason::TlsError;
 use super::tickets::Tickets;
@@ -270,9 +271,11 @@ fn verifier(
         return Ok(Arc::new(Unverified { schemes }));
     }
     let mut roots = RootCertStore::empty();
+    let mut named = Vec::new();
     match &spec.ca {
         Some(pem) => {
             for cert in certificates(pem).map_err(ContextError::Roots)? {
+                named.push(cert.clone());
                 roots.add(cert).map_err(|e| {
                     ContextError::Roots(format!("a certificate in it cannot be used: {e}"))
                 })?;
@@ -290,7 +293,7 @@ fn verifier(
     }
     WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
-        .map(|v| v as Arc<dyn ServerCertVerifier>)
+        .map(|others| Arc::new(Anchored { others, named }) as Arc<dyn ServerCertVerifier>)
         .map_err(|e| ContextError::Roots(e.to_string()))
 }
 

@@ -1,6 +1,7 @@
 //! The layer between the protocol and the driver's socket: bytes to bytes. One match per batch, not
 //! per request. QUIC is not a layer (HTTP/3 owns its datagrams).
 
+mod anchor;
 mod certificate;
 mod context;
 mod crypto;

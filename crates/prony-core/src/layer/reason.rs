@@ -127,8 +127,8 @@ fn certificate(error: &CertificateError) -> String {
         }
         // The default of openssl: a self-signed certificate with CA:TRUE.
         other if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "the server shows an authority's certificate (CA:TRUE) as its own; make one with \
-             CA:FALSE, or use -k"
+            "the server shows an authority's certificate (CA:TRUE) as its own; trust it with \
+             --cacert FILE, make one with CA:FALSE, or use -k"
                 .into()
         }
         other => format!("the server's certificate is refused: {other}"),

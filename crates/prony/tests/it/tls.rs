@@ -25,6 +25,13 @@ impl Certificates {
         let ca = ca.expect("an authority");
         let certificates = Self(folder);
         certificates.write("ca.pem", &ca.pem());
+        // As `openssl req -x509` makes one: its own authority.
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec!["localhost".into()]).expect("a name");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let own = params.self_signed(&key).expect("a certificate");
+        certificates.write("own.pem", &own.pem());
+        certificates.write("own.key", &key.serialize_pem());
         for (name, expired) in [("server", false), ("expired", true), ("client", false)] {
             let key = KeyPair::generate().expect("a key");
             let mut params = CertificateParams::new(vec!["localhost".into()]).expect("a name");
@@ -181,6 +188,37 @@ fn counts_failed_handshakes_by_reason() {
     for url in [&good, &expired] {
         assert_eq!(measure(&["-k", "-c", "2", "-n", "6", url]).count("replies"), 6);
     }
+}
+
+/// A self-signed certificate that is its own authority is trusted if it is named, and for its names.
+#[test]
+fn trusts_a_named_certificate_that_is_its_own_authority() {
+    if !have("nginx") {
+        return;
+    }
+    let certificates = Certificates::new();
+    let server = nginx(&certificates, "own", "");
+    let run = |cacert: &str, url: &str| {
+        let cacert = certificates.path(cacert);
+        prony(&[
+            "-n",
+            "2",
+            "-c",
+            "1",
+            "--json",
+            "--quiet",
+            "--accept-invalid",
+            "--cacert",
+            &cacert,
+            url,
+        ])
+    };
+    let local = url(&server, "/").replace("127.0.0.1", "localhost");
+    let ended = run("own.pem", &local);
+    assert_eq!((ended.code, ended.report().count("replies")), (0, 2), "{ended:?}");
+    let other_name = url(&server, "/").replace("localhost", "127.0.0.1");
+    assert!(run("own.pem", &other_name).stdout.contains("is for localhost"), "another name");
+    assert_eq!(run("ca.pem", &local).report().count("replies"), 0);
 }
 
 /// The body of the reply has the selected group.
