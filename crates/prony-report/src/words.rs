@@ -3,19 +3,21 @@
 
 pub(crate) mod changes;
 mod meter;
+mod self_test;
 mod thresholds;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{Plan, status_text};
 use prony_core::summary::confidence::{Goal, NoInterval};
 use prony_core::summary::{
-    Bottleneck, Change, Figure, Judgment, Queued, Reason, SelfTested, Summary, Verdict, Waiting,
+    Bottleneck, Change, Figure, Judgment, Queued, Reason, Summary, Verdict, Waiting,
 };
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::{hosts, units};
 pub use meter::{meter_added, meter_added_in_streams};
+pub use self_test::self_test;
 pub use thresholds::{decided, outcome, threshold};
 
 /// The name of an error in every format.
@@ -390,20 +392,6 @@ pub fn no_interval(why: NoInterval) -> String {
         NoInterval::RateChanges => "the load changes during the run".into(),
         NoInterval::NotRecorded => "not recorded by the version that measured it".into(),
     }
-}
-
-/// The result of the last self-test on the run's host, in one line.
-pub fn self_test(tested: &SelfTested) -> String {
-    let SelfTested { started_unix, host, kernel, checks, checks_passed, passed, changed } = tested;
-    let date = units::date(*started_unix);
-    let day = date.split(' ').next().unwrap_or_default();
-    if !changed.is_empty() {
-        return format!("stale, from {day} ({changed} changed since): run `prony selftest` again");
-    }
-    let word = if *passed { "passed" } else { "failed" };
-    format!(
-        "{word} on {day} on this host ({host}, Linux {kernel}): {checks_passed} of {checks} checks passed"
-    )
 }
 
 /// The bottleneck of the run, in one line.

@@ -170,6 +170,9 @@ pub struct SelfTested {
     pub passed: bool,
     /// What has changed since and makes it stale; empty if nothing has.
     pub changed: String,
+    /// The share of the CPU time that other processes used during it, from 0 to 1, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
 }
 
 /// The statistics of one worker about itself.

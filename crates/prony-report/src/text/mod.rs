@@ -171,7 +171,8 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
     page.list("meter", &meter(summary));
     page.uncounted(|page| hosts::write(page, summary, detail.stages));
     if let Some(tested) = summary.run.self_test.as_ref().filter(|_| detail.airy) {
-        page.line("self-test", &words::self_test(tested));
+        let began = summary.run.started_unix.unwrap_or(tested.started_unix);
+        page.line("self-test", &words::self_test(tested, began));
     }
     if let Some(warmup) = &summary.warmup {
         page.line("warm-up", &warmed(warmup));

@@ -112,10 +112,15 @@ fn lift_quota(host: &Host) -> Option<String> {
     })
 }
 
-fn others(host: &Host, usage: &Usage) -> Option<Advice> {
+/// The share of the CPU time that other processes used.
+pub(crate) fn share_of_others(host: &Host, usage: &Usage) -> Option<f64> {
     let (stolen, wanted) = (usage.cpu_pressure.stolen?, usage.cpu_pressure.wanted?);
     let all = usage.duration.0 * host.cores_allowed.len() as u64;
-    let share = (wanted - stolen - usage.own).0 as f64 / all.max(1) as f64;
+    Some(((wanted - stolen - usage.own).0 as f64 / all.max(1) as f64).clamp(0.0, 1.0))
+}
+
+fn others(host: &Host, usage: &Usage) -> Option<Advice> {
+    let share = share_of_others(host, usage)?;
     (share > OTHERS_MAX).then_some(())?;
     let share = units::percent(share);
     let finding = format!("other processes used {share} of the CPU time during this test");

@@ -72,6 +72,7 @@ fn of(text: &str, host: &Host, version: &str) -> Option<SelfTested> {
         checks_passed: saved.checks_passed() as u64,
         passed: saved.passed,
         changed: changed.join(", "),
+        others: saved.others,
     })
 }
 
@@ -95,6 +96,7 @@ mod tests {
             floor: None,
             lags: Vec::new(),
             rates: Vec::new(),
+            others: Some(0.4),
             advice: Vec::new(),
         }
     }
@@ -112,8 +114,8 @@ mod tests {
     fn cites_a_self_test_of_this_host() {
         let found = of(&json(&record()), &host(), "1.2.3").expect("cited");
         assert_eq!(
-            (found.passed, found.changed.as_str(), found.kernel.as_str()),
-            (true, "", "6.1")
+            (found.passed, found.changed.as_str(), found.kernel.as_str(), found.others),
+            (true, "", "6.1", Some(0.4))
         );
         assert_eq!(serde_json::from_str::<Record>(&json(&record())).expect("a record"), record());
     }

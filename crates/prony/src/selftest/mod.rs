@@ -66,6 +66,7 @@ pub(crate) fn run(request: Request<'_>) -> Result<Record, Error> {
         floor: None,
         lags: Vec::new(),
         rates: Vec::new(),
+        others: None,
         advice: Vec::new(),
     };
     let stages = Stages { bench: &bench, quick: request.quick, start };
@@ -81,6 +82,7 @@ pub(crate) fn run(request: Request<'_>) -> Result<Record, Error> {
         own: user + system,
         cpu_pressure: Accounts::read().since(&before),
     };
+    record.others = advice::share_of_others(&record.host, &usage);
     record.advice = advice::advice(&record.host, &usage);
     Ok(record)
 }

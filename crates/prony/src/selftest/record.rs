@@ -41,6 +41,10 @@ pub(crate) struct Record {
     pub lags: Vec<Lag>,
     /// The highest rates with the verdict `VALID`.
     pub rates: Vec<Rate>,
+    /// The share of the CPU time that other processes used during the test, from 0 to 1, if it is
+    /// known.
+    #[serde(default)]
+    pub others: Option<f64>,
     /// Suggested improvements of the host.
     pub advice: Vec<Advice>,
 }

@@ -467,6 +467,7 @@ fn self_tested() -> SelfTested {
         checks_passed: 6,
         passed: true,
         changed: String::new(),
+        others: Some(0.01),
     }
 }
 
