@@ -109,7 +109,7 @@ fn budget(args: &CapacityArgs) -> Result<Span, Error> {
     }
 }
 
-/// Carries out the trials, with progress. Returns what is known, and why the search has ended early.
+/// Carries out the trials, with progress. Returns what is known, and why the search ended early.
 fn run_trials(
     plan: &Plan,
     load: &LoadArgs,

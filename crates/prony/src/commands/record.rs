@@ -109,7 +109,7 @@ impl Recorded {
     }
 
     /// Writes the files, and reports what is in them: first the plan without values of replies,
-    /// which takes a moment only, then the archive, and then the plan with them. Each file is tried.
+    /// which takes a moment, then the archive, and then the plan with them. Each file is tried.
     fn write(self, args: &RecordArgs, files: Files, kept: &Kept) -> Result<Exit, Error> {
         output::lines_to_stderr(&head(&self.counts, self.requests));
         let Files { plans, archives } = files;

@@ -190,7 +190,7 @@ fn counts_failed_handshakes_by_reason() {
     }
 }
 
-/// A self-signed certificate that is its own authority is trusted if it is named, and for its names.
+/// A self-signed certificate that is its own authority is trusted if it is named.
 #[test]
 fn trusts_a_named_certificate_that_is_its_own_authority() {
     if !have("nginx") {
