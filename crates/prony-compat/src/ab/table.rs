@@ -21,9 +21,15 @@ struct Table<'a> {
     cell: &'a str,
 }
 
+/// A text, which may be a server's, as text of HTML.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 impl Table<'_> {
     fn line(&mut self, name: &str, value: &str) {
         let Self { out, row, cell } = self;
+        let value = escaped(value);
         let _ = writeln!(
             out,
             "<tr {row}><th colspan=2 {cell}>{name}:</th><td colspan=2 {cell}>{value}</td></tr>"
@@ -33,6 +39,7 @@ impl Table<'_> {
     /// A line that continues the one before.
     fn more(&mut self, value: &str) {
         let Self { out, row, cell } = self;
+        let value = escaped(value);
         let _ = writeln!(
             out,
             "<tr {row}><td colspan=2 {cell}>&nbsp;</td><td colspan=2 {cell}>{value}</td></tr>"
@@ -115,5 +122,17 @@ impl Run<'_> {
             table.more(&format!("{:.2} kb/s sent", rates.sent));
             table.more(&format!("{:.2} kb/s total", rates.received + rates.sent));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_server_is_no_markup() {
+        let mut table = Table { out: String::new(), row: "", cell: "" };
+        table.line("Server Software", "<script>&");
+        assert!(table.out.contains("&lt;script&gt;&amp;</td>"), "{}", table.out);
     }
 }
