@@ -26,7 +26,6 @@ fn what_is_no_file_is_refused_at_once() {
             &["import", "har", no_file],
             &[url, "-n", "1", "-b", &body],
             &["https://127.0.0.1:1/", "-n", "1", "--cacert", no_file],
-            &["llm", url, "-n", "1", "--model", "m", "--tokenizer", no_file],
         ] {
             let ended = prony(args);
             assert_eq!(ended.code, 2, "{args:?}: {ended:?}");
