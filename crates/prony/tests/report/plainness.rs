@@ -110,35 +110,35 @@ fn without_codes(output: &str) -> String {
     codes.iter().fold(output.to_owned(), |out, code| out.replace(&format!("\x1b[{code}m"), ""))
 }
 
-/// Renders a run everywhere.
+/// Renders a run where each text is escaped by itself.
 fn assert_shown_plainly(what: &str, summary: &Summary) {
     let plain = Style::default();
-    for format in [
-        Format::Text,
-        Format::Json,
-        Format::Csv,
-        Format::Hgrm,
-        Format::Hlog,
-        Format::Html,
-        Format::Svg,
-        Format::Junit,
-        Format::Markdown,
-    ] {
-        let bytes = render(format, summary, &plain);
-        let output = String::from_utf8(bytes).expect("text");
+    for format in [Format::Text, Format::Junit, Format::Markdown] {
+        let output = String::from_utf8(render(format, summary, &plain)).expect("text");
         assert_plain(&format!("{what} as {format:?}"), &output);
-        if matches!(format, Format::Html | Format::Svg | Format::Junit) {
-            assert!(!output.contains("<script"), "{what} as {format:?}");
-        }
+        assert!(format != Format::Junit || !output.contains("<script"), "{what}");
     }
-    let style = Style { color: true, histogram: true, width: 60 };
-    let colored = String::from_utf8(render(Format::Text, summary, &style)).expect("text");
-    assert_plain(&format!("{what} in color"), &without_codes(&colored));
     for line in github::of_run(summary).lines() {
         let own = ["error", "warning", "notice"].map(|level| format!("::{level} title=prony "));
         let rest = own.iter().find_map(|own| line.strip_prefix(own.as_str()));
         assert_plain(&format!("{what} as an annotation"), rest.expect("an annotation"));
     }
+}
+
+/// Renders a run everywhere, also where the whole document is escaped.
+fn assert_shown_plainly_everywhere(what: &str, summary: &Summary) {
+    assert_shown_plainly(what, summary);
+    let plain = Style::default();
+    for format in [Format::Json, Format::Csv, Format::Hgrm, Format::Hlog, Format::Html, Format::Svg]
+    {
+        let output = String::from_utf8(render(format, summary, &plain)).expect("text");
+        assert_plain(&format!("{what} as {format:?}"), &output);
+        let is_markup = matches!(format, Format::Html | Format::Svg);
+        assert!(!is_markup || !output.contains("<script"), "{what} as {format:?}");
+    }
+    let style = Style { color: true, histogram: true, width: 60 };
+    let colored = String::from_utf8(render(Format::Text, summary, &style)).expect("text");
+    assert_plain(&format!("{what} in color"), &without_codes(&colored));
     let name = format!("name {HOSTILE}");
     let both = [Saved { name: &name, summary }, Saved { name: "b", summary }];
     for format in [Format::Text, Format::Html, Format::Svg] {
@@ -180,7 +180,9 @@ fn no_text_of_a_saved_report_is_obeyed() {
             if !known.insert(kind.clone()) {
                 continue;
             }
-            for text in hostile(text_at(&document, &path, is_key)) {
+            // A key of a map may be any text; that of a field, none but its own.
+            let tries = if is_key { 1 } else { usize::MAX };
+            for text in hostile(text_at(&document, &path, is_key)).into_iter().take(tries) {
                 let one = replaced(&document, &path, is_key, &text);
                 let Some(mut summary) = read(&one) else { continue };
                 summary.run.secrets_shown = true;
@@ -194,7 +196,7 @@ fn no_text_of_a_saved_report_is_obeyed() {
             }
         }
         let worst = read(&worst).expect("it can be read");
-        assert_shown_plainly("all at once", &worst);
+        assert_shown_plainly_everywhere("all at once", &worst);
     }
     // Those that anybody can write anything into.
     for kind in [
