@@ -176,6 +176,7 @@ pub fn template(data: &[u8]) {
         tables: vec![("users".to_owned(), vec!["id".to_owned(), "first name".to_owned()])],
         environment: vec![("KEY".to_owned(), "value".into())],
         sent: Some("GET".to_owned()),
+        ..Scope::default()
     };
     let mut draws = 0;
     match Template::parse(data, &scope, &mut draws) {

@@ -2,15 +2,23 @@
 
 use std::sync::Arc;
 
+use super::consistent::{check_alone, check_lengths, check_order};
 use super::cookies::{Jar, Origin};
 use super::flow::{ConditionPlace, Deciding, Flow};
 use super::{Filled, Locals, Sent, Source, Table, TableError, Unsent, is_name, messages};
 use crate::plan::{CallSpec, Cookies, Plan, Sessions, Shared};
-use crate::units::{Nanos, Span};
+use crate::units::Nanos;
 use crate::vars::Extractor;
 use crate::vars::condition::Scratch;
 use crate::vars::message::Message;
 use crate::vars::{BUILT_IN, Moment, Scope, Template, TemplateError};
+
+/// The most bytes of the initial values of a session's variables. Those beyond are not set.
+pub(super) const INITIAL_MAX: usize = 16 << 20;
+
+/// The most variables of a plan, with those of extracts, and the most tables.
+const VARIABLES: usize = 100_000;
+const TABLES: usize = 1_000;
 
 /// The compiled dynamic parts of a plan.
 #[derive(Clone, Debug)]
@@ -67,12 +75,14 @@ pub enum Part {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Call {
+pub(super) struct Call {
     /// Path, header values and body, if the call is a template.
-    parts: Option<Box<[Template]>>,
+    pub(super) parts: Option<Box<[Template]>>,
     /// The messages of a call of gRPC, which replace the body.
     messages: Box<[Message]>,
     extractors: Box<[Extractor]>,
+    /// The variables that it sets, also those whose extracts have errors.
+    pub(super) sets: Vec<usize>,
     /// Whether the part before the body is the text that an awaited message equals.
     equals: bool,
     headers: bool,
@@ -100,22 +110,35 @@ impl Script {
     fn compile(plan: &Plan) -> Result<Option<Self>, Vec<ScriptError>> {
         let cookies = plan.sessions.as_ref().map_or(Cookies::Off, |s| s.cookies);
         let plain = |call: &CallSpec| !call.template && call.extract.is_empty();
-        let mut scope = scope(plan).map_err(|error| vec![error])?;
-        let initial = initial(plan, &scope).map_err(|error| vec![error])?;
+        let mut problems = Vec::new();
+        let mut scope = scope(plan, &mut problems)?;
+        let mut initial = Vec::new();
+        if problems.is_empty() {
+            initial = initial_values(plan, &mut scope, &mut problems);
+        }
+        // The others can follow from the first one.
+        if !problems.is_empty() {
+            problems.truncate(1);
+            return Err(problems);
+        }
         let has_control = plan.sessions.as_ref().is_some_and(Sessions::has_control);
-        if cookies == Cookies::Off && !has_control && plan.calls.iter().all(plain) {
+        let is_plain = cookies == Cookies::Off && !has_control && plan.calls.iter().all(plain);
+        if is_plain {
             return Ok(None);
         }
-        let (flow, mut problems) = match Flow::new(plan, &scope) {
-            Ok(flow) => (flow, Vec::new()),
-            Err(problems) => (None, problems),
+        let flow = match Flow::new(plan, &scope) {
+            Ok(flow) => flow,
+            Err(more) => {
+                problems.extend(more);
+                None
+            }
         };
         let mut calls = Vec::with_capacity(plan.calls.len());
         for (index, spec) in plan.calls.iter().enumerate() {
-            match compile(spec, &mut scope) {
-                Ok(call) => calls.push(call),
-                Err(error) => problems.push(ScriptError { call: Some(index), ..error }),
-            }
+            let mut errors = Vec::new();
+            calls.push(compile(spec, &mut scope, &mut errors));
+            let first = errors.into_iter().next();
+            problems.extend(first.map(|e| ScriptError { call: Some(index), ..e }));
             scope.sent = None;
         }
         if problems.is_empty() {
@@ -123,6 +146,9 @@ impl Script {
                 Some(sessions) => check_order(sessions, &calls, &initial, &scope, &mut problems),
                 None => check_alone(plan, &calls, &initial, &scope, &mut problems),
             }
+        }
+        if problems.is_empty() {
+            check_lengths(&calls, &initial, &mut problems);
         }
         if !problems.is_empty() {
             return Err(problems);
@@ -196,13 +222,15 @@ impl Script {
         let status = self.flow().and_then(Flow::status);
         (0..self.initial.len()).chain(status).for_each(|index| locals.unset(index));
         let (mut value, mut scratch) = (Vec::new(), Vec::new());
+        let mut left = INITIAL_MAX;
         for (index, template) in self.initial.iter().enumerate() {
             let Some(template) = template else { continue };
             value.clear();
             // Random fields here do not share draws with those of the requests.
             let moment = Moment { request: u64::MAX, ..self.moment(locals, 0) };
             let source = self.source(moment, locals);
-            if template.fill(source, &mut value, &mut scratch).is_ok() {
+            if template.fill_within(left, source, &mut value, &mut scratch).is_ok() {
+                left = left.saturating_sub(value.len());
                 locals.set(index, &value);
             }
         }
@@ -308,10 +336,19 @@ impl std::fmt::Display for ScriptError {
     }
 }
 
-/// The names that templates may use. They must be valid and unique.
-fn scope(plan: &Plan) -> Result<Scope, ScriptError> {
+/// The names that templates may use. They must be valid and unique: others are problems.
+fn scope(plan: &Plan, problems: &mut Vec<ScriptError>) -> Result<Scope, Vec<ScriptError>> {
     let mut scope = Scope { environment: plan.data.environment.clone(), ..Scope::default() };
     let error = |call, part, what| ScriptError { call, part, at: None, what };
+    let extracts = plan.calls.iter().map(|call| call.extract.len()).sum::<usize>();
+    if plan.data.variables.len() + extracts > VARIABLES {
+        let what = format!("a plan has at most {VARIABLES} variables and extracts");
+        return Err(vec![error(None, Part::Call, what)]);
+    }
+    if plan.data.tables.len() > TABLES {
+        let what = format!("a plan has at most {TABLES} tables");
+        return Err(vec![error(None, Part::Table(TABLES), what)]);
+    }
     for (index, table) in plan.data.tables.iter().enumerate() {
         let name = table.name();
         let twice = scope.tables.iter().any(|(n, _)| n == name);
@@ -319,25 +356,27 @@ fn scope(plan: &Plan) -> Result<Scope, ScriptError> {
         let empty = (table.rows() == 0).then(|| TableError::NoRows.to_string());
         let taken = taken.or(empty);
         if let Some(what) = bad_name(name).or(taken) {
-            return Err(error(None, Part::Table(index), what));
+            problems.push(error(None, Part::Table(index), what));
         }
         scope.tables.push((name.to_owned(), table.columns().to_vec()));
     }
     for (index, (name, _)) in plan.data.variables.iter().enumerate() {
-        let twice = scope.variables.contains(name);
+        let twice = scope.by_name.contains_key(name);
         let taken = twice.then(|| format!("there are two variables called '{name}'"));
         if let Some(what) = bad_name(name).or(taken).or_else(|| is_table(&scope, name)) {
-            return Err(error(None, Part::Variable(index), what));
+            problems.push(error(None, Part::Variable(index), what));
         }
+        scope.by_name.entry(name.clone()).or_insert(index);
         scope.variables.push(name.clone());
     }
     for (call, spec) in plan.calls.iter().enumerate() {
         for (index, extract) in spec.extract.iter().enumerate() {
             let name = &extract.variable;
             if let Some(what) = bad_name(name).or_else(|| is_table(&scope, name)) {
-                return Err(error(Some(call), Part::Extract(index), what));
+                problems.push(error(Some(call), Part::Extract(index), what));
             }
-            if !scope.variables.contains(name) {
+            if !scope.by_name.contains_key(name) {
+                scope.by_name.insert(name.clone(), scope.variables.len());
                 scope.variables.push(name.clone());
             }
         }
@@ -359,151 +398,109 @@ fn is_table(scope: &Scope, name: &str) -> Option<String> {
 }
 
 /// The templates of the variables' initial values; each may use earlier variables.
-fn initial(plan: &Plan, scope: &Scope) -> Result<Vec<Option<Template>>, ScriptError> {
+fn initial_values(
+    plan: &Plan,
+    scope: &mut Scope,
+    problems: &mut Vec<ScriptError>,
+) -> Vec<Option<Template>> {
     let mut draws = 0;
     let mut initial = vec![None; scope.variables.len()];
     for (index, (_, text)) in plan.data.variables.iter().enumerate() {
+        scope.known = Some(index);
+        let template = Template::parse_all(text.as_bytes(), scope, &mut draws);
         let part = Part::Variable(index);
-        let earlier = Scope { variables: scope.variables[..index].to_vec(), ..scope.clone() };
-        let template = Template::parse(text.as_bytes(), &earlier, &mut draws).map_err(
-            |TemplateError { at, what }| ScriptError { call: None, part, at: Some(at), what },
-        )?;
-        initial[index] = Some(template);
+        initial[index] = Some(template.unwrap_or_else(|errors| {
+            problems.extend(errors.into_iter().map(|error| in_part(part, error)));
+            Template::default()
+        }));
     }
-    Ok(initial)
+    scope.known = None;
+    initial
 }
 
-fn compile(spec: &CallSpec, scope: &mut Scope) -> Result<Call, ScriptError> {
+/// The dynamic parts of a call. Those with errors are left out.
+fn compile(spec: &CallSpec, scope: &mut Scope, errors: &mut Vec<ScriptError>) -> Call {
     let mut call = Call::default();
     let error = |part, at, what| ScriptError { call: None, part, at, what };
-    if spec.template {
-        if spec.bare {
-            let what = "a `bare` request cannot be a template".to_owned();
-            return Err(error(Part::Call, None, what));
-        }
+    if spec.template && spec.bare {
+        let what = "a `bare` request cannot be a template".to_owned();
+        errors.push(error(Part::Call, None, what));
+    } else if spec.template {
         let mut draws = 0;
-        let mut parts = vec![parse(Part::Path, spec.path.as_bytes(), scope, &mut draws)?];
+        let mut parts = vec![parse(Part::Path, spec.path.as_bytes(), scope, &mut draws, errors)];
         // Signatures are in headers. The body of a call of gRPC is encoded later.
         scope.sent = spec.grpc.is_none().then(|| spec.method.to_string());
         for (index, (_, value)) in spec.headers.iter().enumerate() {
-            parts.push(parse(Part::Header(index), value.as_bytes(), scope, &mut draws)?);
+            let part = Part::Header(index);
+            parts.push(parse(part, value.as_bytes(), scope, &mut draws, errors));
         }
         scope.sent = None;
         call.gzip = spec.gzip;
         call.body_first = call.gzip || parts.iter().any(Template::names_sent);
         if let Some(text) = spec.awaited_text() {
-            parts.push(parse(Part::Equals, text.as_bytes(), scope, &mut draws)?);
+            parts.push(parse(Part::Equals, text.as_bytes(), scope, &mut draws, errors));
             call.equals = true;
         }
         parts.push(match &spec.grpc {
             // Encoded messages.
             Some(_) => Template::literal(&spec.body),
-            None => parse(Part::Body, &spec.body, scope, &mut draws)?,
+            None => parse(Part::Body, &spec.body, scope, &mut draws, errors),
         });
         if let Some(grpc) = &spec.grpc {
-            call.messages = messages::compile(grpc, scope, &mut draws)
-                .map_err(|TemplateError { at, what }| error(Part::Body, Some(at), what))?;
+            match messages::compile(grpc, scope, &mut draws) {
+                Ok(messages) => call.messages = messages,
+                Err(error) => errors.push(in_part(Part::Body, error)),
+            }
         }
         call.parts = Some(parts.into());
     }
     let mut extractors = Vec::new();
     for (index, extract) in spec.extract.iter().enumerate() {
-        let variable = scope.variables.iter().position(|name| *name == extract.variable);
+        let variable = scope.variable(&extract.variable);
         let variable = variable.expect("every extract's variable is in scope");
-        let extractor = extract
-            .compile(variable)
-            .map_err(|what| error(Part::Extract(index), None, what.to_string()))?;
-        extractors.push(extractor);
+        call.sets.push(variable);
+        match extract.compile(variable) {
+            Ok(extractor) => extractors.push(extractor),
+            Err(what) => errors.push(error(Part::Extract(index), None, what.to_string())),
+        }
     }
     // How a body is encoded is in a header.
     call.headers = !extractors.is_empty();
     call.body = extractors.iter().any(|e| !e.wants_headers());
     call.extractors = extractors.into();
-    Ok(call)
+    call
 }
 
-/// Parse a part of a request.
-fn parse(part: Part, text: &[u8], scope: &Scope, draws: &mut u64) -> Result<Template, ScriptError> {
-    let error = |at, what| ScriptError { call: None, part, at: Some(at), what };
-    let template = Template::parse(text, scope, draws)
-        .map_err(|TemplateError { at, what }| error(at, what))?;
+fn in_part(part: Part, TemplateError { at, what }: TemplateError) -> ScriptError {
+    ScriptError { call: None, part, at: Some(at), what }
+}
+
+/// Parse a part of a request. With an error, it is empty.
+fn parse(
+    part: Part,
+    text: &[u8],
+    scope: &Scope,
+    draws: &mut u64,
+    errors: &mut Vec<ScriptError>,
+) -> Template {
+    let template = match Template::parse_all(text, scope, draws) {
+        Ok(template) => template,
+        Err(all) => {
+            errors.extend(all.into_iter().map(|error| in_part(part, error)));
+            return Template::default();
+        }
+    };
     let wrong = template.literals().find_map(|(at, text)| Some(at + misfit(part, text)?));
-    match wrong {
-        Some(at) => Err(error(at, format!("{:?} cannot be sent here", char::from(text[at])))),
-        None => Ok(template),
+    if let Some(at) = wrong {
+        let what = format!("{:?} cannot be sent here", char::from(text[at]));
+        errors.push(in_part(part, TemplateError { at, what }));
     }
-}
-
-/// Check the requests of a plan without sessions: no later request has a value of a reply, so they
-/// have only what each has from its start.
-fn check_alone(
-    plan: &Plan,
-    calls: &[Call],
-    initial: &[Option<Template>],
-    scope: &Scope,
-    problems: &mut Vec<ScriptError>,
-) {
-    let known: Vec<bool> = initial.iter().map(Option::is_some).collect();
-    for (index, call) in calls.iter().enumerate() {
-        let error = |part, what| ScriptError { call: Some(index), part, at: None, what };
-        if !plan.calls[index].extract.is_empty() {
-            problems.push(error(Part::Call, "extracts need sessions".to_owned()));
-        } else if plan.calls[index].template && plan.clients.is_some() {
-            let what = "independent clients have no templates".to_owned();
-            problems.push(error(Part::Call, what));
-        } else if plan.calls[index].template
-            && plan.warmup > Span::ZERO
-            && plan.data.sessions_max() < u64::MAX
-        {
-            let what = "rows that are used once exclude a warm-up, unless there are sessions";
-            problems.push(error(Part::Call, what.to_owned()));
-        } else if let Some((part, variable)) = call.first_unknown(&known) {
-            let name = &scope.variables[variable];
-            problems.push(error(part, format!("'{name}' has no value: it needs a session")));
-        }
-    }
-}
-
-/// Check that every variable has a value before a request uses it. Extracted values are known from
-/// the next burst on, or after the leading request of a burst. Each request is reported once.
-fn check_order(
-    sessions: &Sessions,
-    calls: &[Call],
-    initial: &[Option<Template>],
-    scope: &Scope,
-    problems: &mut Vec<ScriptError>,
-) {
-    for kind in &sessions.kinds {
-        let mut known: Vec<bool> = initial.iter().map(Option::is_some).collect();
-        for burst in &kind.bursts {
-            let mut next = known.clone();
-            for (position, &index) in burst.calls.iter().enumerate() {
-                if position == 1 && burst.lead {
-                    known.clone_from(&next);
-                }
-                let index = index as usize;
-                let Some(call) = calls.get(index) else { continue };
-                let reported = problems.iter().any(|p| p.call == Some(index));
-                if let Some((part, variable)) = call.first_unknown(&known).filter(|_| !reported) {
-                    let what = format!(
-                        "'{}' has no value yet: no earlier request of the session \
-                         extracts it",
-                        scope.variables[variable]
-                    );
-                    problems.push(ScriptError { call: Some(index), part, at: None, what });
-                }
-                for extractor in &call.extractors {
-                    next[extractor.variable] = true;
-                }
-            }
-            known = next;
-        }
-    }
+    template
 }
 
 impl Call {
     /// The part of a request that the template with this index makes, of `parts` in total.
-    fn part_of(&self, index: usize, parts: usize) -> Part {
+    pub(super) fn part_of(&self, index: usize, parts: usize) -> Part {
         match index {
             0 => Part::Path,
             _ if index + 1 == parts => Part::Body,
@@ -566,7 +563,7 @@ impl Call {
         done
     }
 
-    fn first_unknown(&self, known: &[bool]) -> Option<(Part, usize)> {
+    pub(super) fn first_unknown(&self, known: &[bool]) -> Option<(Part, usize)> {
         let parts = self.parts.as_ref()?;
         let unknown = parts.iter().enumerate().find_map(|(index, template)| {
             let unknown = template.variables().find(|&v| !known[v])?;

@@ -123,9 +123,10 @@ impl Flow {
         };
         let mut scope = scope.clone();
         let mut status = None;
-        if !scope.variables.iter().any(|name| name == STATUS) {
+        if scope.variable(STATUS).is_none() {
             status = Some(scope.variables.len());
             scope.variables.push(STATUS.to_owned());
+            scope.index();
         }
         let mut compiler = Compiler { nodes: Vec::new(), scope, draws: FIRST_DRAW, forks: 0 };
         let mut problems = Vec::new();

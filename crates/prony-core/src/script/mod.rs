@@ -8,6 +8,7 @@
 mod capture;
 mod checks;
 mod compile;
+mod consistent;
 mod cookies;
 mod decode;
 mod filled;

@@ -273,3 +273,86 @@ fn a_value_is_known_only_after_its_reply() {
     *calls = vec![1, 0];
     assert!(plan.check().is_err(), "in the wrong order");
 }
+
+/// A plan with these variables, whose request has the last one in its path.
+fn with_variables(variables: Vec<(String, String)>) -> Plan {
+    let path = format!("/{{{{{}}}}}", variables.last().expect("a variable").0);
+    let mut plan = plan(vec![template(&path, &[], "")]);
+    plan.data.variables = variables;
+    plan
+}
+
+fn variable(nth: usize, value: String) -> (String, String) {
+    (format!("v{nth}"), value)
+}
+
+#[test]
+fn variables_in_each_other_have_a_bound() {
+    let doubled = |first: &str, count: usize| {
+        let of = |nth: usize| match nth {
+            0 => first.to_owned(),
+            _ => format!("{{{{v{}}}}}", nth - 1).repeat(2),
+        };
+        with_variables((0..count).map(|nth| variable(nth, of(nth))).collect())
+    };
+    let problems = Script::problems(&doubled("0123456789", 30));
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    let what = "with the variables before it, a session has more than 16 MiB of them";
+    assert_eq!((problems[0].part, problems[0].what.as_str()), (Part::Variable(20), what));
+    // A value that is not known before is bounded when the session begins.
+    let mut plan = doubled("{{users.mail}}", 30);
+    plan.data.tables.push(users());
+    let script = Script::new(&plan).expect("a script").expect("variables");
+    let mut locals = Locals::default();
+    script.begin(0, &mut locals);
+    let length = |locals: &Locals| (0..30).filter_map(|v| locals.get(v)).map(<[u8]>::len).sum();
+    let all: usize = length(&locals);
+    assert!((1 << 20..=16 << 20).contains(&all), "{all}");
+    let mut filled = Filled::default();
+    let sent = script.fill(0, 0, &locals, None, Nanos(0), &mut filled);
+    assert_eq!(sent, Err(Unsent::NoValue));
+}
+
+/// A chain, and names that are looked up often, take time in proportion.
+#[test]
+fn many_variables_are_compiled() {
+    let count = 50_000;
+    let of = |nth: usize| match nth {
+        0 => "a".to_owned(),
+        _ => format!("{{{{v{}}}}}", nth - 1),
+    };
+    let plan = with_variables((0..count).map(|nth| variable(nth, of(nth))).collect());
+    let script = Script::new(&plan).expect("a script").expect("variables");
+    let mut locals = Locals::default();
+    script.begin(0, &mut locals);
+    assert_eq!(locals.get(count - 1), Some(&b"a"[..]));
+    let later = with_variables(vec![variable(0, "{{v1}}".into()), variable(1, "{{v1}}".into())]);
+    let problems = Script::problems(&later);
+    assert_eq!(problems.len(), 1, "each may use earlier ones only: {problems:?}");
+    let many = with_variables((0..100_001).map(|nth| variable(nth, "a".into())).collect());
+    assert_eq!(Script::problems(&many)[0].what, "a plan has at most 100000 variables and extracts");
+}
+
+#[test]
+fn filters_make_no_text_of_any_length() {
+    let filters = |count: usize| " | url | json | base64 | url".repeat(count / 4);
+    let text = |count| format!("/{{{{session{}}}}}", filters(count));
+    let problems = Script::problems(&plan(vec![template(&text(60), &[], "")]));
+    assert_eq!(problems[0].what, "a field has at most 32 filters");
+    assert_eq!(Script::problems(&plan(vec![template(&text(32), &[], "")])), []);
+    // With so many, a value can still become too long: each of these doubles it. It is not sent.
+    let path = format!("/{{{{long{}}}}}", " | json".repeat(32));
+    let mut plan = plan(vec![template(&path, &[], "")]);
+    plan.data.variables.push(("long".into(), "\\".into()));
+    let script = Script::new(&plan).expect("a script").expect("a template");
+    let (mut locals, mut filled) = (Locals::default(), Filled::default());
+    script.begin(0, &mut locals);
+    let sent = script.fill(0, 0, &locals, None, Nanos(0), &mut filled);
+    assert_eq!(sent, Err(Unsent::Unfit));
+    // What is too long in any case is refused.
+    plan.data.variables[0].1 = "x".repeat(1 << 20);
+    plan.calls = vec![template("/", &[], &"{{long}}".repeat(65))].into();
+    let problems = Script::problems(&plan);
+    let what = "with its fields filled in, it is longer than 64 MiB";
+    assert_eq!((problems[0].part, problems[0].what.as_str()), (Part::Body, what));
+}

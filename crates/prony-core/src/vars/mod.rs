@@ -21,7 +21,7 @@ pub use now::VIRTUAL_EPOCH;
 pub(crate) use sigv4::{BodyDigest, Signer, ToSign, body_digest};
 pub(crate) use table::NO_ROW;
 pub use table::{Exhausted, PickRow, Table, TableError};
-pub use template::{BUILT_IN, Moment, Scope, Template, TemplateError};
+pub use template::{BUILT_IN, FILLED_MAX, Moment, Scope, Template, TemplateError};
 
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ use std::sync::Arc;
 pub enum Unsent {
     /// A variable has no value.
     NoValue,
-    /// A value has a line break, or another character that is not allowed in its place.
+    /// A value has a line break, or another character that is not allowed in its place, or it is
+    /// longer than [`FILLED_MAX`].
     Unfit,
 }
 

@@ -4,6 +4,7 @@
 //! the field, so that JSON needs no escapes. Quoted text in a field stands for itself, so
 //! `{{"{{"}}` is two braces.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,7 +26,21 @@ pub struct Scope {
     pub environment: Vec<(String, Secret)>,
     /// The method of the request, if the text may name the rest of it ([`Sent`](super::Sent)).
     pub sent: Option<String>,
+    /// The indices of the variables, if there are many ([`index`](Self::index)).
+    pub by_name: HashMap<String, usize>,
+    /// Only variables with a lower index are known.
+    pub known: Option<usize>,
 }
+
+/// The most bytes of a text with its fields filled in, as of a file with a body. A longer one is
+/// not sent.
+pub const FILLED_MAX: usize = 64 << 20;
+
+/// The most fields of a text.
+const FIELDS: usize = 100_000;
+
+/// The most filters of a field: each can make a value longer.
+const FILTERS: usize = 32;
 
 /// Predefined names.
 pub const BUILT_IN: [&str; 6] = ["session", "request", "counter", "cycle", "random", "now"];
@@ -105,25 +120,43 @@ impl Template {
     /// # Errors
     /// A field without an end, or with a name that is not in `scope`.
     pub fn parse(text: &[u8], scope: &Scope, draws: &mut u64) -> Result<Self, TemplateError> {
+        Self::parse_all(text, scope, draws).map_err(|mut all| all.swap_remove(0))
+    }
+
+    /// The same with all errors, of which there is at least one.
+    pub(crate) fn parse_all(
+        text: &[u8],
+        scope: &Scope,
+        draws: &mut u64,
+    ) -> Result<Self, Vec<TemplateError>> {
         let mut template = Self { text: text.to_vec(), pieces: Vec::new() };
+        let mut errors = Vec::new();
         let mut at = 0;
         while let Some(open) = opening(text, at) {
             template.plain(at..open);
             let inner = open + 2;
-            let error = |at: usize, what: String| TemplateError { at, what };
+            let mut error = |at: usize, what: String| errors.push(TemplateError { at, what });
             let Some(end) = closing(&text[inner..]) else {
-                return Err(error(open, "'{{' is not followed by '}}'".into()));
+                error(open, "'{{' is not followed by '}}'".into());
+                break;
             };
-            let field = std::str::from_utf8(&text[inner..inner + end])
-                .map_err(|_| error(open, "the field is not UTF-8 text".into()))?;
-            let begins = inner + field.len() - field.trim_start().len();
-            let piece =
-                parse_field(field.trim(), scope, draws).map_err(|what| error(begins, what))?;
-            template.pieces.push(piece);
             at = inner + end + 2;
+            if template.pieces.len() > 2 * FIELDS {
+                error(open, format!("a text has at most {FIELDS} fields"));
+                break;
+            }
+            let Ok(field) = std::str::from_utf8(&text[inner..inner + end]) else {
+                error(open, "the field is not UTF-8 text".into());
+                continue;
+            };
+            let begins = inner + field.len() - field.trim_start().len();
+            match parse_field(field.trim(), scope, draws) {
+                Ok(piece) => template.pieces.push(piece),
+                Err(what) => error(begins, what),
+            }
         }
         template.plain(at..text.len());
-        Ok(template)
+        if errors.is_empty() { Ok(template) } else { Err(errors) }
     }
 
     /// A text without fields, whatever it contains.
@@ -178,7 +211,7 @@ impl Template {
     }
 
     /// Whether it has a field.
-    pub(super) fn is_variable(&self) -> bool {
+    pub(crate) fn is_variable(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Field(..)))
     }
 
@@ -217,13 +250,28 @@ impl Template {
     /// Append the text with its fields filled in to `out`. `scratch` is overwritten.
     ///
     /// # Errors
-    /// A variable has no value.
+    /// A variable has no value, or the text is too long.
     pub fn fill(
         &self,
         source: Source<'_>,
         out: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
     ) -> Result<(), Unsent> {
+        self.fill_within(FILLED_MAX, source, out, scratch)
+    }
+
+    /// The same, with at most this many bytes.
+    ///
+    /// # Errors
+    /// A variable has no value, or the text is longer.
+    pub(crate) fn fill_within(
+        &self,
+        most: usize,
+        source: Source<'_>,
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), Unsent> {
+        let begin = out.len();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(range) => out.extend_from_slice(&self.text[range.clone()]),
@@ -232,11 +280,42 @@ impl Template {
                     what.write(source, out)?;
                     for filter in filters {
                         filter.apply(source, start, out, scratch)?;
+                        // Each filter can make a multiple of it.
+                        if out.len() - begin > most {
+                            return Err(Unsent::Unfit);
+                        }
+                    }
+                    if out.len() - begin > most {
+                        return Err(Unsent::Unfit);
                     }
                 }
             }
         }
         Ok(())
+    }
+
+    /// The fewest bytes of the text with its fields filled in, if variables have at least these
+    /// lengths.
+    pub(crate) fn least(&self, variable: &dyn Fn(usize) -> u64) -> u64 {
+        let value = |what: &What| match what {
+            What::Variable(index) => variable(*index),
+            What::Quoted(text) => text.len() as u64,
+            What::Environment(value) => value.expose().len() as u64,
+            _ => 0,
+        };
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(range) => range.len() as u64,
+            Piece::Field(what, filters) => {
+                filters.iter().fold(value(what), |length, filter| match filter {
+                    Filter::Url | Filter::Json => length,
+                    Filter::Base64 => length.saturating_add(length / 3),
+                    Filter::Append(more) => length.saturating_add(value(more)),
+                    // They can make it shorter.
+                    Filter::Path | Filter::Sha256(_) | Filter::HmacSha256(..) | Filter::Jwt(_) => 0,
+                })
+            }
+        };
+        self.pieces.iter().map(piece).fold(0, u64::saturating_add)
     }
 
     /// For the fuzz target: the text for a session with row 0 of a table `users` with two columns,
@@ -339,6 +418,9 @@ pub(super) fn closing(text: &[u8]) -> Option<usize> {
 fn parse_field(field: &str, scope: &Scope, draws: &mut u64) -> Result<Piece, String> {
     let mut parts = split(field, '|').into_iter();
     let value = parts.next().unwrap_or_default().trim();
+    if parts.len() > FILTERS {
+        return Err(format!("a field has at most {FILTERS} filters"));
+    }
     let what = parse_value(value, scope, draws)?;
     let filters = parts.map(|text| filter::parse(text, scope, draws)).collect::<Result<_, _>>()?;
     Ok(Piece::Field(what, filters))
@@ -351,7 +433,7 @@ pub(super) fn parse_value(value: &str, scope: &Scope, draws: &mut u64) -> Result
     if let Some(text) = quoted(value) {
         return Ok(What::Quoted(text.to_owned()));
     }
-    if let Some(index) = scope.variables.iter().position(|name| name == value) {
+    if let Some(index) = scope.variable(value).filter(|index| scope.knows(*index)) {
         return Ok(What::Variable(index));
     }
     if value == "random" || value.starts_with("random.") {
@@ -419,11 +501,34 @@ pub(super) fn environment_name(value: &str) -> Option<&str> {
 }
 
 impl Scope {
+    /// Look the variables up by their names from now on: with many of them, texts with many fields
+    /// would take long otherwise. Those that are added later need it again.
+    pub fn index(&mut self) {
+        self.by_name.clear();
+        for (index, name) in self.variables.iter().enumerate() {
+            self.by_name.entry(name.clone()).or_insert(index);
+        }
+    }
+
+    /// The index of a variable.
+    pub(crate) fn variable(&self, name: &str) -> Option<usize> {
+        match self.by_name.len() {
+            0 => self.variables.iter().position(|other| other == name),
+            _ => self.by_name.get(name).copied(),
+        }
+    }
+
+    fn knows(&self, variable: usize) -> bool {
+        self.known.is_none_or(|known| variable < known)
+    }
+
     /// The known names, for a message.
     fn known_names(&self) -> String {
-        let mut names = self.variables.clone();
-        for (table, columns) in &self.tables {
-            names.extend(columns.iter().map(|column| format!("{table}.{column}")));
+        let known = self.known.unwrap_or(self.variables.len());
+        let mut names: Vec<String> = self.variables.iter().take(known.min(13)).cloned().collect();
+        for (table, columns) in self.tables.iter().take(13) {
+            let columns = columns.iter().take(13);
+            names.extend(columns.map(|column| format!("{table}.{column}")));
         }
         if names.len() > 12 {
             names.truncate(12);

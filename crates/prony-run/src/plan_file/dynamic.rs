@@ -21,6 +21,9 @@ const TABLE: &str =
 const EXTRACT: &str = "{ variable = { header = ... }, ... }; or regex, json or between \
                        instead of header";
 
+/// How many errors of templates get their places, which takes time.
+const PLACED: usize = 1_000;
+
 /// Whether a request without the key `templates` is a template.
 pub(super) fn looks_like_template(call: &CallSpec) -> bool {
     !call.bare && texts(call).any(Template::has_fields)
@@ -102,8 +105,9 @@ impl<'a> Requests<'a> {
     }
 
     fn add_script(&mut self, plan: &Plan, problems: &[ScriptError]) {
-        for error in problems {
-            let at = self.place_of(error, plan);
+        for (nth, error) in problems.iter().enumerate() {
+            // Only the first ones are shown.
+            let at = if nth < PLACED { self.place_of(error, plan) } else { usize::MAX };
             let what = match error.part {
                 Part::Call | Part::Path | Part::Body => error.what.clone(),
                 Part::Header(i) => {

@@ -9,6 +9,7 @@ fn scope() -> Scope {
         tables: vec![("users".to_owned(), columns)],
         environment: vec![("API_KEY".to_owned(), "k\"y".into())],
         sent: Some("PUT".to_owned()),
+        ..Scope::default()
     }
 }
 
