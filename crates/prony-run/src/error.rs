@@ -146,7 +146,7 @@ pub enum Error {
     },
     /// Several outputs could not be written, each with its line.
     #[error("{}", .0.iter().map(Error::printed).collect::<Vec<_>>().join("\nprony: "))]
-    Several(Vec<Error>),
+    Several(Vec<Self>),
 }
 
 impl Error {
