@@ -28,8 +28,8 @@ pub fn self_test(tested: &SelfTested, run_unix: f64) -> String {
         && *share > SELF_TEST_OTHERS
     {
         return format!(
-            "on {day}, other processes used {shown} of the CPU time: run `prony selftest` again when \
-             the machine is idle"
+            "on {day} on this host ({host}, Linux {kernel}), other processes used {shown} of the CPU \
+             time: run `prony selftest` again when the machine is idle"
         );
     }
     let load = others.map_or_else(String::new, |(_, shown)| {
@@ -79,7 +79,7 @@ mod tests {
         assert!(said(6.9, Some(0.01), "").starts_with("failed on"));
         let busy = said(0.1, Some(0.21), "");
         assert!(
-            busy.starts_with("on 1972-09-27, other processes used 21.0 % of the CPU"),
+            busy.contains("Linux 6.1), other processes used 21.0 % of the CPU time: "),
             "{busy}"
         );
         assert!(said(0.1, Some(0.21), "the kernel").starts_with("stale, from 1972-09-27 (the"));

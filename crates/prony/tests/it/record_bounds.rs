@@ -69,29 +69,6 @@ fn a_plan_is_written_even_if_the_archive_cannot() {
     }
 }
 
-/// Bodies beyond the budget pass, are left out and counted, and the plan is there soon.
-#[test]
-fn bodies_beyond_the_budget_are_left_out() {
-    const BODY: usize = 15 << 20;
-    let _waiting = waiting();
-    let server = Serve::start(&[]);
-    let mut recorder = Recorder::start(&server.url(""), &[]);
-    let head =
-        format!("POST /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: {BODY}");
-    let mut request = (head + "\r\nContent-Type: application/json\r\n\r\n").into_bytes();
-    request.resize(request.len() + BODY, b'1');
-    for _ in 0..8 {
-        assert!(asked(&recorder, &request).starts_with("HTTP/1.1 200"));
-    }
-    let begun = Instant::now();
-    let ended = recorder.stop();
-    assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
-    let wanted = "  4 x a body beyond the 64 MB of all bodies: passed on, not recorded";
-    assert!(ended.stderr.contains(wanted), "{ended:?}");
-    assert!(recorder.plan().contains("/a"));
-}
-
 /// A target that never accepts or never replies does not hold up the end.
 #[test]
 fn replies_that_never_come_do_not_hold_up_the_plan() {
