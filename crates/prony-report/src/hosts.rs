@@ -34,7 +34,8 @@ pub(super) fn facts(summary: &Summary) -> Vec<String> {
         n => format!("{} of {of} hosts", units::count(n as u64)),
     }];
     if hosts.is_partial() {
-        parts.push(format!("{} of the planned load offered", units::percent(hosts.offered())));
+        let offered = units::percent(hosts.offered(&summary.plan));
+        parts.push(format!("{offered} of the planned load offered"));
     }
     parts.extend(hosts.start_skew().map(|skew| format!("start skew {}", units::span(skew))));
     parts.extend(clocks(hosts));

@@ -5,6 +5,7 @@ mod checks;
 mod clients;
 mod control;
 mod data;
+mod deal;
 mod excerpt;
 mod exchange;
 mod follow;
@@ -47,6 +48,7 @@ pub use control::{
     Alternative, AtLimit, Control, Gate, Retry, RetryOn, Step, Switch, Until, steps,
 };
 pub use data::Data;
+pub use deal::Deal;
 pub use excerpt::PlanSize;
 pub use exchange::{Exchange, Framing, Message};
 pub use follow::{Follow, RedirectServer, Redirects};
@@ -58,6 +60,7 @@ pub use messages::{MessagePlan, MessageReply};
 pub use parse::status_text;
 pub use proxy::ProxySpec;
 pub use session::{Burst, Cookies, Lost, OnFailure, SessionKind, Sessions};
+pub use shard::Shard;
 pub use shared::Shared;
 pub use sigv4::AwsSigning;
 pub use socket::{SocketStep, Wait};
@@ -169,6 +172,10 @@ pub struct Plan {
     pub seed: u64,
     /// The share of the whole plan that this plan is.
     pub shard: Shard,
+    /// The connection limit of the open loop before the limits of a machine lowered it; `None`: it
+    /// is as planned. Arrivals are dealt by it, as all machines have to agree.
+    #[serde(skip)]
+    pub connections_planned: Option<u32>,
 }
 
 /// One request that may be sent.
@@ -415,26 +422,6 @@ impl HttpVersion {
     }
 }
 
-/// A share of a plan: `index` of `of`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shard {
-    /// This share, from 0.
-    pub index: u32,
-    /// The number of shares.
-    pub of: u32,
-}
-
-impl Shard {
-    /// The whole plan.
-    pub const WHOLE: Self = Self { index: 0, of: 1 };
-
-    /// How many of `total` items belong to this share, if item k belongs to share k mod n.
-    pub fn share_of(self, total: u64) -> u64 {
-        let (i, n) = (u64::from(self.index), u64::from(self.of));
-        total / n + u64::from(total % n > i)
-    }
-}
-
 /// Which connection a request of an open loop takes if several have room for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -531,21 +518,8 @@ impl Plan {
             aws_sigv4: None,
             seed: 1,
             shard: Shard::WHOLE,
+            connections_planned: None,
         }
-    }
-
-    /// The maximum number of shares. Every share needs a connection to send its requests. With a
-    /// cookie jar that all sessions share, the plan cannot be split.
-    pub fn shards_max(&self) -> u32 {
-        if self.sessions.as_ref().is_some_and(|s| s.cookies == Cookies::Shared) {
-            return 1;
-        }
-        let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
-        // A share without a session would have nothing to do.
-        let sessions = self.stop.sessions.filter(|_| self.sessions.is_some());
-        let sessions = sessions.unwrap_or(u64::MAX).min(self.data.sessions_max());
-        let most = u64::from(connections).min(sessions);
-        (self.shard.share_of(most) as u32).max(1)
     }
 
     /// The connection limit of this share.
@@ -584,15 +558,6 @@ impl Plan {
             }
         }
         most.iter().sum()
-    }
-
-    /// Share `index` of `of` of this plan. The union of all shares is exactly the whole: arrival k,
-    /// connection k and request k belong to share k mod `of`. A share can be split again.
-    pub fn shard(&self, index: u32, of: u32) -> Self {
-        assert!(of > 0 && index < of, "share {index} of {of}");
-        let mut p = self.clone();
-        p.shard = Shard { index: self.shard.index + index * self.shard.of, of: self.shard.of * of };
-        p
     }
 }
 

@@ -1,9 +1,31 @@
-//! Parses and prints the share of a plan: counted from 1, as in `3/8`.
+//! The shares of a plan.
 
-use super::Shard;
+use serde::{Deserialize, Serialize};
+
+use super::{Cookies, Load, Plan};
 
 /// The maximum number of shares on the command line.
 const SHARDS_MAX: u32 = 100_000;
+
+/// A share of a plan: `index` of `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// This share, from 0.
+    pub index: u32,
+    /// The number of shares.
+    pub of: u32,
+}
+
+impl Shard {
+    /// The whole plan.
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// How many of `total` items belong to this share, if item k belongs to share k mod n.
+    pub fn share_of(self, total: u64) -> u64 {
+        let (i, n) = (u64::from(self.index), u64::from(self.of));
+        total / n + u64::from(total % n > i)
+    }
+}
 
 impl Shard {
     /// Parse `I/N`, I from 1 to N.
@@ -33,6 +55,32 @@ impl Shard {
     /// As on the command line.
     pub fn shown(self) -> String {
         format!("{}/{}", self.index + 1, self.of)
+    }
+}
+
+impl Plan {
+    /// The maximum number of shares. Every share needs a connection to send its requests. With a
+    /// cookie jar that all sessions share, the plan cannot be split.
+    pub fn shards_max(&self) -> u32 {
+        if self.sessions.as_ref().is_some_and(|s| s.cookies == Cookies::Shared) {
+            return 1;
+        }
+        let (Load::Closed { connections, .. } | Load::Open { connections, .. }) = self.load;
+        // A share without a session would have nothing to do.
+        let sessions = self.stop.sessions.filter(|_| self.sessions.is_some());
+        let sessions = sessions.unwrap_or(u64::MAX).min(self.data.sessions_max());
+        let most = u64::from(connections).min(sessions);
+        (self.shard.share_of(most) as u32).max(1)
+    }
+
+    /// Share `index` of `of` of this plan. The union of all shares is exactly the whole: connection
+    /// k belongs to share k mod `of`, and has its part of the arrivals, sessions or requests
+    /// ([`Deal`](super::Deal)). A share can be split again.
+    pub fn shard(&self, index: u32, of: u32) -> Self {
+        assert!(of > 0 && index < of, "share {index} of {of}");
+        let mut p = self.clone();
+        p.shard = Shard { index: self.shard.index + index * self.shard.of, of: self.shard.of * of };
+        p
     }
 }
 

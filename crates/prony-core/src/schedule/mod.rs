@@ -5,7 +5,7 @@ mod process;
 mod rate_control;
 mod skip;
 
-use crate::plan::{Load, Plan};
+use crate::plan::{Deal, Load, Plan};
 pub use crate::rate::{Arrivals, ArrivalsArg, RateChange, RatePiece, RatePlan, parse_trace};
 use crate::units::{Nanos, Span};
 pub(crate) use process::ArrivalProcess;
@@ -39,8 +39,10 @@ pub struct Schedule {
     next: Option<Arrival>,
     /// The number, over all shares, of the next arrival of the current process.
     index: u64,
-    /// The index of this share, and the number of shares.
-    share: (u64, u64),
+    /// Which of them are this share's.
+    deal: Deal,
+    /// The distance between them, if it is always the same.
+    step: Option<u64>,
     warmup: ArrivalProcess,
     measured: ArrivalProcess,
     /// The first arrival after the warm-up; `None` while the warm-up lasts.
@@ -89,7 +91,8 @@ impl Schedule {
         let mut schedule = Self {
             next: None,
             index: 0,
-            share: (u64::from(plan.shard.index), u64::from(plan.shard.of)),
+            deal: plan.deal(),
+            step: plan.deal().step(),
             warmup,
             measured,
             first_measured: None,
@@ -125,29 +128,29 @@ impl Schedule {
     }
 
     fn advance(&mut self) -> Option<Arrival> {
-        let (share, of) = self.share;
         if self.first_measured.is_none() {
             while let Some(at) = self.warmup.next(0)
                 && Nanos::ZERO + at < self.start
             {
                 let index = self.index;
                 self.index += 1;
-                if index % of == share {
+                if self.deal.has(index) {
                     return Some(Arrival { index, at: Nanos::ZERO + at, warmup: true });
                 }
             }
         }
-        let (first_measured, others) = match self.first_measured {
+        let (first_measured, index) = match (self.first_measured, self.step) {
             // `index` is one past this share's last arrival.
-            Some(first) => (first, of - 1),
-            None => (self.index, (share + of - self.index % of) % of),
+            (Some(first), Some(step)) => (first, self.index + step - 1),
+            (first, _) => (first.unwrap_or(self.index), self.deal.next_from(self.index)),
         };
         self.first_measured = Some(first_measured);
-        let index = self.index + others;
-        if index - first_measured >= self.count {
+        // A share without connections has no arrivals.
+        if index - first_measured >= self.count || index == u64::MAX {
             self.rate_control.reached_count = true;
             return None;
         }
+        let others = index - self.index;
         self.index = index + 1;
         let at = self.measured.next(others)?;
         self.at(index, at)

@@ -25,9 +25,9 @@ impl Schedule {
     pub fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
         let next = self.next.filter(|next| next.at < limit)?;
         let count = self.due_before(limit);
-        // Skip whole rounds over all shares, so that the next arrival belongs to this share again.
-        let (_, of) = self.share;
-        let others = (count - 1) * of;
+        // The last one that is skipped belongs to this share, too.
+        let last = self.deal.nth(self.deal.count(next.index) + count - 1);
+        let others = last - next.index;
         let process = if next.warmup { &mut self.warmup } else { &mut self.measured };
         process.skip(others);
         self.index += others;
@@ -46,8 +46,8 @@ impl Schedule {
             let left = self.count.saturating_sub(self.index - first);
             (&self.measured, limit.min(self.before).since(self.start), left)
         };
-        let (_, of) = self.share;
-        process.due_before(since, most) / of + 1
+        let due = process.due_before(since, most);
+        self.deal.count(self.index.saturating_add(due)) - self.deal.count(self.index) + 1
     }
 
     /// End the schedule at `at`: no arrival is at or after it, and the rate cannot change any more.

@@ -308,6 +308,9 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             p.stop = Stop { requests, sessions: None, duration: Some(Span(duration)) };
             p.warmup = Span(warmup);
             p.seed = seed;
+            if let Load::Open { connections, .. } = &mut p.load {
+                *connections = 1 + (seed % 40) as u32;
+            }
             p
         },
     )
@@ -553,7 +556,7 @@ proptest! {
             let (skipped, rest) = skipped(&share, limit);
             let count: u64 = skipped.iter().map(|s| s.count).sum();
             let before = whole.partition_point(|a| a.at < limit);
-            let own = |a: &Arrival| a.index % u64::from(n) == u64::from(i);
+            let own = |a: &Arrival| share.deal().has(a.index);
             prop_assert!(rest.iter().all(|a| a.at >= limit && own(a)));
             let first = skipped.first().map(|s| s.first);
             prop_assert_eq!(first, whole[..before].first().map(|a| a.at));

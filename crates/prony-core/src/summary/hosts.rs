@@ -4,10 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CpuPressure, Reason, Summary, Verdict};
+use crate::plan::{Plan, Shard};
 use crate::units::Span;
 
 /// The version of [`Part`].
-pub const PART_FORMAT: u32 = 1;
+pub const PART_FORMAT: u32 = 2;
 
 /// What the report of one share says of the run that it is a part of, so that it is merged with
 /// the other shares of that run only. Which share it is stands in [`crate::plan::Plan::shard`].
@@ -105,12 +106,15 @@ pub struct Loss {
 }
 
 impl Hosts {
-    /// The share of the planned load that was offered, 0 to 1: every host has the same share, and
-    /// one that was lost had offered a part of its own.
-    pub fn offered(&self) -> f64 {
-        let of_host = |host: &Host| host.lost.as_ref().map_or(1.0, |loss| loss.offered);
-        let offered: f64 = self.hosts.iter().map(of_host).sum();
-        (offered / f64::from(self.shards.max(1))).min(1.0)
+    /// The share of the planned load that was offered, 0 to 1: every host has its part of the plan,
+    /// and one that was lost had offered a share of that.
+    pub fn offered(&self, plan: &Plan) -> f64 {
+        let of = self.shards.max(1);
+        let of_host = |host: &Host| {
+            let part = plan.deal_of(Shard { index: host.shard, of }).part();
+            part * host.lost.as_ref().map_or(1.0, |loss| loss.offered)
+        };
+        self.hosts.iter().map(of_host).sum::<f64>().min(1.0)
     }
 
     /// Hosts that were lost.
@@ -180,7 +184,7 @@ impl Summary {
     pub(super) fn partial_limit(&self) -> Option<Reason> {
         let hosts = self.run.hosts.as_ref().filter(|hosts| hosts.is_partial())?;
         Some(Reason::Partial {
-            offered: hosts.offered(),
+            offered: hosts.offered(&self.plan),
             missing: hosts.missing.clone(),
             shards: hosts.shards,
             lost: hosts.lost().map(|(host, _)| host.name.clone()).collect(),
@@ -206,12 +210,14 @@ mod tests {
             hosts: (0..4).map(|i| host(&format!("h{i}"), i, None)).collect(),
             ..Hosts::default()
         };
-        assert_eq!((hosts.offered(), hosts.is_partial()), (1.0, false));
+        let offered = |hosts: &Hosts| (hosts.offered(&closed()) * 1e6).round() / 1e6;
+        assert_eq!((offered(&hosts), hosts.is_partial()), (1.0, false));
         hosts.hosts[1].lost = Some(Loss { offered: 0.5, ..Loss::default() });
-        assert_eq!((hosts.offered(), hosts.is_partial()), (0.875, true));
+        // Of ten users, the first two hosts have three each.
+        assert_eq!((offered(&hosts), hosts.is_partial()), (0.85, true));
         hosts.hosts.pop();
         hosts.missing = vec![3];
-        assert_eq!((hosts.offered(), hosts.lost().count()), (0.625, 1));
+        assert_eq!((offered(&hosts), hosts.lost().count()), (0.65, 1));
     }
 
     #[test]

@@ -394,14 +394,14 @@ impl Summary {
         }
         let window = self.main.window();
         // A share of the plan has its share of the rate.
-        let shares = f64::from(self.plan.shard.of);
+        let part = self.plan.deal().part();
         match arrivals {
             Arrivals::Fixed | Arrivals::Poisson | Arrivals::Gamma(_) => {
                 let length = rate.length().map_or(window, |length| length.min(window));
                 let asked = rate.arrivals_until(length);
-                Some(per_second(asked, length) / shares)
+                Some(per_second(asked, length) * part)
             }
-            Arrivals::Uniform(low, high) => Some(2.0 / (*low + *high).as_secs_f64() / shares),
+            Arrivals::Uniform(low, high) => Some(2.0 / (*low + *high).as_secs_f64() * part),
             Arrivals::Trace(_) | Arrivals::Log => {
                 Some(per_second(self.main.started as f64, window))
             }

@@ -307,6 +307,7 @@ impl Setup {
         }
         // The limit applies to the whole plan, and this may be a shard.
         let whole = fit * u64::from(self.plan.shard.of);
+        self.plan.connections_planned.get_or_insert(*connections);
         *connections = u32::try_from(whole).unwrap_or(u32::MAX).min(*connections);
         self.notes.push(format!(
             "The limits of this machine reduce the connection limit from {asked} to {fit}."

@@ -232,8 +232,8 @@ fn rejects_reports_that_are_not_the_shards_of_one_run() {
         why.starts_with("part2.json cannot be merged: it is the report of a whole run"),
         "{why}"
     );
-    let why = refused(|parts| parts[1].1.run.part.as_mut().unwrap().format = 2);
-    assert!(why.ends_with("its part has format 2, but this prony reads format 1"), "{why}");
+    let why = refused(|parts| parts[1].1.run.part.as_mut().unwrap().format = 1);
+    assert!(why.ends_with("its part has format 1, but this prony reads format 2"), "{why}");
     let why = refused(|parts| {
         let merged = merge(parts.clone(), false).unwrap();
         parts[0] = ("whole.json".into(), merged);

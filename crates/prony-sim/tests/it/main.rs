@@ -42,6 +42,7 @@ mod rows;
 mod scenarios;
 mod serve;
 mod sessions;
+mod shares;
 mod signed;
 mod sockets;
 mod sockets_http2;

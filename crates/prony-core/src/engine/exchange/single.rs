@@ -2,7 +2,7 @@
 
 use super::Exchange;
 use crate::fault::Fault;
-use crate::plan::{Load, Pick, Plan, Shard};
+use crate::plan::{Deal, Load, Pick, Plan};
 use crate::script::{Filled, Locals, Script, Unsent, VIRTUAL_EPOCH};
 use crate::units::{Nanos, RequestId};
 
@@ -24,52 +24,75 @@ pub(in crate::engine) struct Single {
 /// The numbers of the requests of a share.
 #[derive(Clone, Debug)]
 struct Numbers {
-    shard: Shard,
+    deal: Deal,
     /// How many requests there have been.
     taken: u64,
-    /// If the calls are made in turn: the next number of each call, and the distance to the one
-    /// after it. Those of a call are evenly spaced over all shares, so that its values are, too.
-    of_calls: Vec<u64>,
-    step: u64,
+    /// If the calls are made in turn: the next numbers of each call. Those of a call are evenly
+    /// spaced over all shares, so that its values are, too.
+    of_calls: OfCalls,
+}
+
+#[derive(Clone, Debug)]
+enum OfCalls {
+    /// The calls are made at random.
+    None,
+    /// Each share goes through the calls by itself: how often it has made each.
+    Own(Vec<u64>),
+    /// Request k makes call k modulo their number, in the share to which k is dealt: the next
+    /// request of each call, and the distance to the one after it, if it is always the same.
+    Dealt(Vec<u64>, Option<u64>),
 }
 
 impl Numbers {
     fn new(plan: &Plan) -> Self {
-        let (index, of) = (u64::from(plan.shard.index), u64::from(plan.shard.of));
-        let calls = plan.calls.len() as u64;
-        let mut numbers = Self { shard: plan.shard, taken: 0, of_calls: Vec::new(), step: 1 };
-        match (&plan.load, plan.pick) {
-            (_, Pick::Random) => {}
-            // Each share goes through the calls by itself.
-            (Load::Closed { .. }, Pick::InTurn) => {
-                numbers.of_calls = (0..calls).map(|call| index * calls + call).collect();
-                numbers.step = calls * of;
-            }
-            // Request k makes call k modulo their number, in share k modulo theirs.
+        let (deal, calls) = (plan.deal(), plan.calls.len() as u64);
+        let of_calls = match (&plan.load, plan.pick) {
+            (_, Pick::Random) => OfCalls::None,
+            (Load::Closed { .. }, Pick::InTurn) => OfCalls::Own(vec![0; plan.calls.len()]),
             (Load::Open { .. }, Pick::InTurn) => {
-                let is_own = |number: &u64| number % of == index;
-                let first = |call| (0..of).map(|round| round * calls + call).find(is_own);
-                numbers.of_calls = (0..calls).map(|call| first(call).unwrap_or(call)).collect();
-                numbers.step = (1..=of).map(|n| n * calls).find(|n| n % of == 0).unwrap_or(calls);
+                let first = (0..calls).map(|call| dealt_from(&deal, call, calls)).collect();
+                let step = deal.step().map(|of| calls * of / gcd(calls, of));
+                OfCalls::Dealt(first, step)
             }
-        }
-        numbers
+        };
+        Self { deal, taken: 0, of_calls }
     }
 
     /// Two numbers of the next request, which no other one has: without gaps over all shares, and
     /// evenly spaced for its call.
     fn next(&mut self, call: u32) -> (u64, u64) {
-        let number = self.taken * u64::from(self.shard.of) + u64::from(self.shard.index);
+        let number = self.deal.nth(self.taken);
         self.taken += 1;
-        match self.of_calls.get_mut(call as usize) {
-            None => (number, number),
-            Some(next) => {
-                let own = *next;
-                *next += self.step;
-                (number, own)
+        let own = match &mut self.of_calls {
+            OfCalls::None => number,
+            OfCalls::Own(made) => {
+                let (calls, made) = (made.len() as u64, &mut made[call as usize]);
+                *made += 1;
+                self.deal.nth(*made - 1) * calls + u64::from(call)
             }
-        }
+            OfCalls::Dealt(next, step) => {
+                let (calls, next) = (next.len() as u64, &mut next[call as usize]);
+                let own = *next;
+                *next = match step {
+                    Some(step) => own + *step,
+                    None => dealt_from(&self.deal, own + calls, calls),
+                };
+                own
+            }
+        };
+        (number, own)
     }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The share's first number among `from`, `from + step` and so on; `from` if it has none.
+fn dealt_from(deal: &Deal, from: u64, step: u64) -> u64 {
+    // The deal repeats: what is not among these never comes.
+    let all = (0..deal.round()).map(|n| from + n * step);
+    all.into_iter().find(|&number| deal.has(number)).unwrap_or(from)
 }
 
 impl Single {
@@ -119,7 +142,7 @@ impl Single {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CallSpec, Stop, Think};
+    use crate::plan::{CallSpec, Shard, Stop, Think};
     use crate::rate::{Arrivals, RatePlan};
 
     /// A plan with this number of calls, and its shares.
@@ -146,20 +169,20 @@ mod tests {
             (&open, 6, 4),
         ] {
             let (mut all, mut own) = (Vec::new(), vec![Vec::new(); calls]);
+            // Each of the nine connections makes each call as often.
+            let count = calls as u64 * 36;
             for plan in shares(load.clone(), calls, Pick::InTurn, of) {
-                let mut numbers = Numbers::new(&plan);
-                let index = plan.shard.index as usize;
-                for nth in 0..calls * 12 {
+                let (mut numbers, deal) = (Numbers::new(&plan), plan.deal());
+                for nth in 0..deal.count(count) {
                     let call = match load {
-                        Load::Closed { .. } => (nth + index) % calls,
-                        Load::Open { .. } => (nth * of as usize + index) % calls,
-                    };
+                        Load::Closed { .. } => nth + u64::from(plan.shard.index),
+                        Load::Open { .. } => deal.nth(nth),
+                    } % calls as u64;
                     let (number, counter) = numbers.next(call as u32);
                     all.push(number);
-                    own[call].push(counter);
+                    own[call as usize].push(counter);
                 }
             }
-            let count = (calls * 12) as u64 * u64::from(of);
             all.sort_unstable();
             assert_eq!(all, (0..count).collect::<Vec<_>>(), "{calls} calls, {of} shares");
             for (call, own) in own.iter_mut().enumerate() {

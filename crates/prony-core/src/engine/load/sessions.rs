@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::groups::Groups;
 use super::ramp::Ramp;
-use crate::plan::{self, Load, Lost, OnFailure, Pick, Plan, Shard, Think};
+use crate::plan::{self, Deal, Load, Lost, OnFailure, Pick, Plan, Think};
 use crate::rate::RateChange;
 use crate::rng::{self, Stream};
 use crate::schedule::{Schedule, Skipped};
@@ -36,7 +36,7 @@ pub(super) struct Sessions {
     begun: bool,
     pick: Pick,
     seed: u64,
-    shard: Shard,
+    deal: Deal,
 }
 
 /// When sessions start.
@@ -207,14 +207,14 @@ impl Steps {
 
 impl Sessions {
     pub(super) fn new(plan: &Plan, wanted: &plan::Sessions) -> Self {
-        let shard = plan.shard;
+        let deal = plan.deal();
         let arrivals = match &plan.load {
             Load::Closed { connections, think } => {
-                let users = shard.share_of(u64::from(*connections)) as u32;
+                let users = plan.shard.share_of(u64::from(*connections)) as u32;
                 let closed = SessionUsers {
                     users,
                     think: *think,
-                    quota: plan.stop.sessions.map(|n| shard.share_of(n)),
+                    quota: plan.stop.sessions.map(|n| deal.count(n)),
                     begun: 0,
                     alive: u64::from(users),
                     not_started: 0,
@@ -241,14 +241,14 @@ impl Sessions {
             lost: wanted.lost,
             on_failure: wanted.on_failure,
             retries: wanted.retries,
-            requests: plan.stop.requests.map(|n| shard.share_of(n)),
+            requests: plan.stop.requests.map(|n| deal.count(n)),
             first_without_row: plan.data.sessions_max(),
             out_of_rows: false,
             cut: false,
             begun,
             pick: wanted.pick,
             seed: plan.seed,
-            shard,
+            deal,
         }
     }
 
@@ -446,7 +446,7 @@ impl Sessions {
     pub(super) fn next_number(&mut self) -> u64 {
         let Arrivals::Closed(closed) = &mut self.arrivals else { return 0 };
         closed.begun += 1;
-        (closed.begun - 1) * u64::from(self.shard.of) + u64::from(self.shard.index)
+        self.deal.nth(closed.begun - 1)
     }
 
     /// A session starts; returns its slot.

@@ -58,7 +58,7 @@ impl Users {
         let groups = plan.shard.share_of(u64::from(connections)) as u32;
         // A broadcast opens each connection once, whatever share of the requests that is.
         let once = plan.broadcast().map(|_| u64::from(groups) * u64::from(plan.pipeline));
-        let quota = plan.stop.requests.map(|n| once.unwrap_or_else(|| plan.shard.share_of(n)));
+        let quota = plan.stop.requests.map(|n| once.unwrap_or_else(|| plan.deal().count(n)));
         let clients = Clients::new(plan, groups, quota).map(Box::new);
         let parking = if refills(plan) { groups as usize } else { 0 };
         Self {

@@ -80,7 +80,8 @@ fn shares_divide_the_requests_of_clients_as_one_engine_does() {
         let (_, t) = run(&whole.shard(share, 2), 1);
         replies.extend(t.clients.iter().map(|client| client.replies));
     }
-    assert_eq!(replies, [3, 3, 3, 4, 4]);
+    // Of one engine, the first two clients make four, which are the first ones of both shares.
+    assert_eq!(replies, [4, 3, 3, 4, 3]);
 }
 
 #[test]
