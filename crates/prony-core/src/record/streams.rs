@@ -12,17 +12,27 @@ pub(super) struct OpenStreams {
     /// The time of the last change, and the integral up to it, in streams times nanoseconds.
     seen: Nanos,
     integral: u128,
-    /// The integral up to the last completion.
+    /// The integral up to the last completion of which the time is known to have passed.
     until_last_done: u128,
     /// The most on one connection at once.
     max: u32,
 }
 
 impl OpenStreams {
-    /// The integral up to `end`.
-    fn advance(&mut self, start: Nanos, end: Nanos, now: Nanos) {
-        let (from, to) = (self.seen.max(start), now.min(end));
-        self.integral += u128::from(self.open) * u128::from(to.since(from).0);
+    /// The integral up to `now`, since the last change, without what is before `start`.
+    fn until(&self, start: Nanos, now: Nanos) -> u128 {
+        let from = self.seen.max(start);
+        self.integral + u128::from(self.open) * u128::from(now.since(from).0)
+    }
+
+    /// The integral up to `end`. `last_done` is the last completion so far: what has ended a stream
+    /// (as the time of it is over) may be counted before its frames are written, which changes the
+    /// number of open streams.
+    fn advance(&mut self, start: Nanos, end: Nanos, now: Nanos, last_done: Nanos) {
+        if last_done >= self.seen && last_done <= now {
+            self.until_last_done = self.until(start, last_done.min(end));
+        }
+        self.integral = self.until(start, now.min(end));
         self.seen = now.max(self.seen);
     }
 }
@@ -32,24 +42,28 @@ impl Recorder {
     /// counting the replies that have ended them.
     #[inline]
     pub fn streams_changed(&mut self, before: u32, after: u32, now: Nanos) {
-        let streams = &mut self.streams;
-        streams.advance(self.start, self.load_end, now);
+        let (streams, last_done) = (&mut self.streams, self.main.last_done);
+        streams.advance(self.start, self.load_end, now, last_done);
         streams.open = streams.open + u64::from(after) - u64::from(before);
         if now >= self.start {
             streams.max = streams.max.max(before).max(after);
-        }
-        if self.main.last_done == now {
-            streams.until_last_done = streams.integral;
         }
     }
 
     /// The integral over the window, which ends with the load if `by_time`, otherwise with the last
     /// completion; and the most streams on one connection.
     pub(super) fn open_streams(&mut self, by_time: bool) -> (Span, u32) {
-        if by_time && self.load_end < Nanos::MAX {
-            self.streams.advance(self.start, self.load_end, self.load_end);
+        let (start, end, last_done) = (self.start, self.load_end, self.main.last_done);
+        let streams = &mut self.streams;
+        if by_time && end < Nanos::MAX {
+            streams.advance(start, end, end, last_done);
         }
-        let all = if by_time { self.streams.integral } else { self.streams.until_last_done };
+        let all = match by_time {
+            true => streams.integral,
+            // Nothing has changed since.
+            false if last_done >= streams.seen => streams.until(start, last_done),
+            false => streams.until_last_done,
+        };
         (Span(u64::try_from(all).unwrap_or(u64::MAX)), self.streams.max)
     }
 }

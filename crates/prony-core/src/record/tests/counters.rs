@@ -115,6 +115,27 @@ fn open_streams_count_until_the_last_completion() {
     assert_eq!(r.open_streams(false), (Span(1_000), 2));
 }
 
+/// 100 streams whose time ends after 2 s. Their resets are written a little later.
+#[test]
+fn open_streams_count_until_the_last_completion_although_they_are_reset_later() {
+    let s = 1_000_000_000;
+    for reset in [Nanos(2 * s), Nanos(2 * s + 50_000)] {
+        let mut r = Recorder::new(Nanos::ZERO);
+        r.streams_changed(0, 100, Nanos(0));
+        let done = Stamps { done: Nanos(2 * s), ..Stamps::default() };
+        for _ in 0..100 {
+            r.replied(&done, &reply(200, 0), None);
+        }
+        r.streams_changed(100, 0, reset);
+        assert_eq!(r.open_streams(false), (Span(200 * s), 100), "{reset:?}");
+    }
+    // They are not written any more.
+    let mut r = Recorder::new(Nanos::ZERO);
+    r.streams_changed(0, 3, Nanos(0));
+    r.replied(&Stamps { done: Nanos(s), ..Stamps::default() }, &reply(200, 0), None);
+    assert_eq!(r.open_streams(false), (Span(3 * s), 3));
+}
+
 #[test]
 fn messages_of_a_broadcast_are_settled_when_all_workers_are_known() {
     let mut t = recorded(|r| {
