@@ -87,7 +87,9 @@ impl<'a> Run<'a> {
     }
 
     fn other_lengths(&self) -> u64 {
-        if self.options.variable_length { 0 } else { self.seen.other_lengths() }
+        // Replies after the time limit are seen, too.
+        let most = self.rows.len() as u64;
+        if self.options.variable_length { 0 } else { self.seen.other_lengths().min(most) }
     }
 
     /// The report.
@@ -191,13 +193,25 @@ impl<'a> Run<'a> {
             line("Non-2xx responses", self.other_statuses().to_string());
         }
         if self.options.keep_alive {
-            line("Keep-Alive requests", self.seen.kept_alive().to_string());
+            line("Keep-Alive requests", self.kept_alive().to_string());
         }
-        line("Total transferred", format!("{} bytes", t.bytes_received()));
+        line("Total transferred", format!("{} bytes", self.received()));
         if self.options.body.is_some() {
             line("Total body sent", t.bytes_sent.to_string());
         }
         line("HTML transferred", format!("{} bytes", t.bytes_body));
+    }
+
+    /// Replies after which the connection could be used again.
+    pub(super) fn kept_alive(&self) -> u64 {
+        // Replies after the time limit are seen, too.
+        self.seen.kept_alive().min(self.done())
+    }
+
+    /// Bytes that arrived before the time limit.
+    pub(super) fn received(&self) -> u64 {
+        let t = &self.summary.main;
+        t.bytes_received() - t.bytes_in_drain
     }
 
     /// Failed requests, by ab's definition.
@@ -207,8 +221,8 @@ impl<'a> Run<'a> {
 
     /// Replies with a status outside of 200 to 299.
     pub(super) fn other_statuses(&self) -> u64 {
-        let other = |s: &u16| !(200..300).contains(s);
-        self.summary.main.statuses.iter().filter(|(s, _)| other(s)).map(|(_, n)| n).sum()
+        let t = &self.summary.main;
+        t.statuses_inside(..200) + t.statuses_inside(300..)
     }
 
     /// Failed requests by ab's four names: connect, receive, length (a truncated body, or another
@@ -237,7 +251,7 @@ impl<'a> Run<'a> {
         let t = &self.summary.main;
         (taken > 0.0 && done > 0.0).then(|| Rates {
             requests: done / taken,
-            received: kbytes(t.bytes_received()),
+            received: kbytes(self.received()),
             sent: kbytes(t.bytes_sent),
         })
     }

@@ -105,9 +105,9 @@ impl Run<'_> {
             table.line("Non-2xx responses", &other.to_string());
         }
         if self.options.keep_alive {
-            table.line("Keep-Alive requests", &self.seen.kept_alive().to_string());
+            table.line("Keep-Alive requests", &self.kept_alive().to_string());
         }
-        table.line("Total transferred", &format!("{} bytes", t.bytes_received()));
+        table.line("Total transferred", &format!("{} bytes", self.received()));
         if self.options.body.is_some() {
             table.line("Total body sent", &t.bytes_sent.to_string());
         }

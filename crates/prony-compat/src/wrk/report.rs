@@ -120,7 +120,7 @@ impl Run<'_> {
                 "  Socket errors: connect {connect}, read {read}, write 0, timeout {timeout}"
             );
         }
-        let errors: u64 = t.statuses.range(400..).map(|(_, n)| n).sum();
+        let errors = t.statuses_inside(400..);
         if errors > 0 {
             let _ = writeln!(out, "  Non-2xx or 3xx responses: {errors}");
         }
@@ -168,7 +168,7 @@ impl Run<'_> {
                 t.unfinished
             ));
         }
-        let errors: u64 = t.statuses.range(400..).map(|(_, n)| n).sum();
+        let errors = t.statuses_inside(400..);
         if errors > 0 {
             remarks.push(format!(
                 "{errors} replies with a status of 400 or above are included in the latencies and \
@@ -227,6 +227,10 @@ fn quantile(h: &Hist, percent: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::summary::{RunInfo, WorkerStats};
+
+    use super::super::options::{Asked, read};
+    use super::super::plan::of;
     use super::*;
 
     #[test]
@@ -247,6 +251,27 @@ mod tests {
             row("Latency", &latency(&Hist::new()), units::time),
             "    Latency     0.00us    0.00us   0.00us    0.00%\n"
         );
+    }
+
+    /// 100 replies with status 500, five of which arrived after the end.
+    #[test]
+    fn errors_are_never_more_than_the_requests() {
+        let url = "http://127.0.0.1:9/";
+        let Asked::Run(options) = read("wrk", &["-d1".into(), url.into()]) else {
+            panic!("a run was asked for")
+        };
+        let mut t = Tally::new(Nanos::ZERO);
+        t.end = Nanos::ZERO + Span::from_secs(1);
+        (t.started, t.sent, t.replies, t.replies_in_drain) = (100, 100, 100, 5);
+        t.statuses.insert(500, 100);
+        t.statuses_in_drain.insert(500, 5);
+        let (plan, _) = of(&options).expect("a plan");
+        let parts = vec![(None, t, WorkerStats::default())];
+        let summary = Summary::from_parts(plan, RunInfo::default(), parts);
+        let run = Run { options: &options, summary: &summary, rates: &Rates::default() };
+        let text = run.text();
+        assert!(text.contains("  95 requests in 1.00s"), "{text}");
+        assert!(text.contains("  Non-2xx or 3xx responses: 95\n"), "{text}");
     }
 
     #[test]

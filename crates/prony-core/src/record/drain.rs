@@ -7,12 +7,13 @@ use crate::units::{Nanos, Span};
 impl Recorder {
     /// A reply arrived after the end of the load.
     #[cold]
-    pub(super) fn drained(&mut self, stamps: Stamps, fault: Option<Fault>) {
+    pub(super) fn drained(&mut self, stamps: Stamps, status: u16, fault: Option<Fault>) {
         let in_drain = self.in_drain(&stamps);
         if in_drain > Span::ZERO {
             let t = &mut self.section(stamps.intended).tally;
             t.time_in_drain += in_drain;
             t.replies_in_drain += u64::from(fault.is_none());
+            *t.statuses_in_drain.entry(status).or_default() += 1;
         }
     }
 

@@ -23,6 +23,7 @@ impl Tally {
             faults: [0; Fault::COUNT],
             stray: [0; Fault::COUNT],
             statuses: BTreeMap::new(),
+            statuses_in_drain: BTreeMap::new(),
             interim: 0,
             connects: 0,
             connected: 0,

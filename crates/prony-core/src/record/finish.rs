@@ -23,6 +23,7 @@ impl Recorder {
         if !by_time {
             let t = &mut self.main.tally;
             (t.sent_late, t.replies_in_drain, t.bytes_in_drain) = (0, 0, 0);
+            t.statuses_in_drain.clear();
             (t.time_in_drain, t.time_unfinished) = (Span::ZERO, self.in_flight.given_up());
             if let Some(tokens) = &mut t.tokens {
                 (tokens.chunks_in_drain, tokens.good_in_drain) = (0, 0);

@@ -48,6 +48,7 @@ impl Tally {
             faults: add_each,
             stray: add_each,
             statuses: add_by_key,
+            statuses_in_drain: add_by_key,
             interim: add,
             connects: add,
             connected: add,

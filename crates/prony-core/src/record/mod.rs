@@ -161,6 +161,9 @@ pub struct Tally {
     pub stray: [u64; Fault::COUNT],
     /// Complete replies, expected or not, by status.
     pub statuses: BTreeMap<u16, u64>,
+    /// Those among them that arrived after the end of the load, in the drain.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub statuses_in_drain: BTreeMap<u16, u64>,
     /// Interim (1xx) replies.
     pub interim: u64,
     /// Connections attempted.
@@ -422,7 +425,7 @@ impl Recorder {
     #[inline(always)]
     pub fn replied(&mut self, stamps: &Stamps, reply: &Reply, fault: Option<Fault>) {
         if stamps.done > self.load_end {
-            self.drained(*stamps, fault);
+            self.drained(*stamps, reply.status, fault);
         }
         if self.keeps && fault.is_none() {
             self.keep(*stamps);

@@ -13,6 +13,9 @@ mod threshold;
 mod tokens;
 mod verdict;
 
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
+
 use serde::{Deserialize, Serialize};
 
 use crate::fault::{Fault, FaultClass};
@@ -478,6 +481,12 @@ impl Tally {
     /// The load window: from the start of the section to the end of its load.
     pub fn window(&self) -> Span {
         self.end.since(self.start)
+    }
+
+    /// Complete replies inside the window with a status in this range.
+    pub fn statuses_inside(&self, range: impl RangeBounds<u16> + Clone) -> u64 {
+        let of = |all: &BTreeMap<u16, u64>| all.range(range.clone()).map(|(_, n)| n).sum::<u64>();
+        of(&self.statuses).saturating_sub(of(&self.statuses_in_drain))
     }
 
     /// `n` per second of that window; 0 if it is empty.

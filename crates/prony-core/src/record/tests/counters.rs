@@ -115,6 +115,21 @@ fn open_streams_count_until_the_last_completion() {
     assert_eq!(r.open_streams(false), (Span(1_000), 2));
 }
 
+#[test]
+fn statuses_after_the_end_of_the_load_are_known() {
+    let mut r = Recorder::new(Nanos::ZERO);
+    r.load_ended(Nanos(1_000));
+    for (done, status) in [(900, 500), (1_000, 200), (1_100, 500), (1_200, 404)] {
+        r.started(Nanos(10));
+        let stamps = Stamps { intended: Nanos(10), done: Nanos(done), ..Stamps::default() };
+        r.replied(&stamps, &reply(status, 0), None);
+    }
+    let (_, t) = r.finish(true);
+    assert_eq!((t.replies, t.replies_in_drain), (4, 2));
+    assert_eq!(t.statuses_in_drain, BTreeMap::from([(404, 1), (500, 1)]));
+    assert_eq!((t.statuses_inside(400..), t.statuses_inside(..)), (1, 2));
+}
+
 /// 100 streams whose time ends after 2 s. Their resets are written a little later.
 #[test]
 fn open_streams_count_until_the_last_completion_although_they_are_reset_later() {
