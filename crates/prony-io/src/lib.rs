@@ -27,7 +27,7 @@ pub use net::{datagrams, resolve, socket};
 pub use resolve::{ConnectTo, Family};
 pub use run::control::Control;
 pub use run::gauges::{Detail, Interval, Live};
-pub use run::options::{Directors, Options, Taps};
+pub use run::options::{Directors, Options, Peak, Taps};
 pub use run::serve::{
     Listen, Listener, Served, bind, serve, serve_associations, serve_with_threads,
 };

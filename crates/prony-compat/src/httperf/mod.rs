@@ -25,7 +25,7 @@ use std::sync::Arc;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
 use prony_core::summary::{RunInfo, Summary, WorkerStats};
-use prony_io::{Control, limits};
+use prony_io::{Control, Peak, limits};
 use prony_run::error::Error;
 use prony_run::interrupt::catch;
 use prony_run::output::{self, Outputs};
@@ -79,12 +79,12 @@ fn start(opts: &Opts, call: &Call) -> Result<u8, Refusal> {
     }
     let plan = plan::plan(opts, &mut output::lines_to_stderr);
     let (plan, anything) = plan.map_err(|r| r.of(&opts.program))?;
-    let (summary, bytes) = if anything { load(opts, &plan, call)? } else { (nothing(plan), None) };
-    let mut summary = summary;
+    let ran = if anything { load(opts, &plan, call)? } else { Ran::nothing(plan) };
+    let Ran { mut summary, request_bytes, concurrent } = ran;
     summary.run.secrets_shown = opts.more.show_secrets;
     // Write the files first, in case standard output is closed.
     let written = outputs.write(&summary);
-    let numbers = numbers::numbers(opts, &summary, bytes);
+    let numbers = numbers::numbers(opts, &summary, request_bytes, concurrent);
     let mut text = numbers.render();
     if !opts.more.no_extras {
         text.push_str(&extras::extras(opts, &summary));
@@ -95,10 +95,21 @@ fn start(opts: &Opts, call: &Call) -> Result<u8, Refusal> {
     Ok(u8::from(opts.more.fail_on_errors && failed))
 }
 
-/// Run the load on the network. Returns the bytes of the requests too, if they are encrypted.
-fn load(opts: &Opts, plan: &Plan, call: &Call) -> Result<(Summary, Option<u64>), Refusal> {
+/// A finished run.
+struct Ran {
+    summary: Summary,
+    /// The bytes of the requests, if they are encrypted.
+    request_bytes: Option<u64>,
+    /// The most connections at one time, over all threads.
+    concurrent: u64,
+}
+
+/// Run the load on the network.
+fn load(opts: &Opts, plan: &Plan, call: &Call) -> Result<Ran, Refusal> {
     let refuse = |e: Error| Refusal::new(e.to_string()).of(&opts.program);
     let mut options = network::options(opts, plan)?;
+    let peak = Arc::new(Peak::default());
+    options.peak = Some(Arc::clone(&peak));
     let control = stoppable().map_err(refuse)?;
     let taps = Taps::new(opts, plan, Box::new(live::show)).map(Arc::new);
     let mut watch = Watch::new(opts, &control, taps.as_deref(), plan.stop.sessions.unwrap_or(0));
@@ -111,8 +122,8 @@ fn load(opts: &Opts, plan: &Plan, call: &Call) -> Result<(Summary, Option<u64>),
     let mut summary = summary.map_err(refuse)?;
     summary.run.connections_as_sessions = !opts.has_sessions();
     watch.finish(numbers::duration(&summary));
-    let bytes = taps.filter(|_| opts.ssl.on).map(|taps| taps.request_bytes());
-    Ok((summary, bytes))
+    let request_bytes = taps.filter(|_| opts.ssl.on).map(|taps| taps.request_bytes());
+    Ok(Ran { summary, request_bytes, concurrent: peak.most() })
 }
 
 /// A control that Ctrl-C and SIGTERM stop: the run ends at once and is reported. A second signal
@@ -124,8 +135,11 @@ fn stoppable() -> Result<Arc<Control>, Error> {
     Ok(control)
 }
 
-/// A run without a connection.
-fn nothing(plan: Plan) -> Summary {
-    let parts = vec![(None, Tally::default(), WorkerStats::default())];
-    Summary::from_parts(plan, RunInfo::default(), parts)
+impl Ran {
+    /// A run without a connection.
+    fn nothing(plan: Plan) -> Self {
+        let parts = vec![(None, Tally::default(), WorkerStats::default())];
+        let summary = Summary::from_parts(plan, RunInfo::default(), parts);
+        Self { summary, request_bytes: None, concurrent: 0 }
+    }
 }

@@ -16,8 +16,13 @@ use super::report::{Errors, Lengths, Numbers, Rate, SessionNumbers, Spread};
 pub(super) const SAMPLE: f64 = 5.0;
 
 /// The numbers of a run. `request_bytes`: the bytes of the requests, if they are not all bytes that
-/// were sent.
-pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -> Numbers {
+/// were sent. `concurrent`: the most connections at one time.
+pub(super) fn numbers(
+    o: &Opts,
+    summary: &Summary,
+    request_bytes: Option<u64>,
+    concurrent: u64,
+) -> Numbers {
     let t = &summary.main;
     let request_bytes = request_bytes.unwrap_or(t.bytes_sent);
     let duration = duration(summary);
@@ -43,7 +48,7 @@ pub(super) fn numbers(o: &Opts, summary: &Summary, request_bytes: Option<u64>) -
         replies,
         duration,
         connection_rate: rate(connections, duration),
-        concurrent: t.connections.open_max,
+        concurrent,
         lifetime,
         lifetime_median,
         // A TLS connection counts after its handshake.
@@ -306,7 +311,7 @@ mod tests {
         let plan = super::super::plan::tests::plan_of("--num-conns 3 --num-calls 2");
         let server = serde_json::from_str(r#"{"latency": "fixed:150s"}"#).unwrap();
         let summary = prony_run::run::simulate(&plan, 1, 1, &server, &[], Default::default());
-        let n = numbers(&opts, &summary, None);
+        let n = numbers(&opts, &summary, None, summary.main.connections.open_max);
         // Two replies of 150 s, and the network latency.
         for ms in [n.lifetime.min, n.lifetime.avg, n.lifetime.max, n.lifetime_median] {
             assert!((300_000.0..300_010.0).contains(&ms), "{ms} ms");
@@ -322,7 +327,7 @@ mod tests {
         let plan = super::super::plan::tests::plan_of("--num-conns 1");
         let parts = vec![(None, Tally::default(), prony_core::summary::WorkerStats::default())];
         let summary = Summary::from_parts(plan, prony_core::summary::RunInfo::default(), parts);
-        let n = numbers(&Opts::new("httperf"), &summary, None);
+        let n = numbers(&Opts::new("httperf"), &summary, None, 0);
         let text = n.render();
         assert_eq!(n, Numbers::default());
         assert!(!text.contains("nan") && !text.contains("inf"), "{text}");

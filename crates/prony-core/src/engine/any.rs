@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Tap};
+use super::{Engine, Peak, Tap};
 use crate::director::Director;
 use crate::feed::Feed;
 use crate::layer::TlsContext;
@@ -53,6 +53,9 @@ pub trait AnyEngine: Machine {
 
     /// See [`Engine::tap`].
     fn tap(&mut self, tap: Box<dyn Tap>);
+
+    /// See [`Engine::share_peak`].
+    fn share_peak(&mut self, peak: Arc<Peak>);
 
     /// See [`Engine::recorder`].
     fn recorder(&self) -> &Recorder;
@@ -133,6 +136,10 @@ impl<P: Carrier> AnyEngine for Engine<P> {
 
     fn tap(&mut self, tap: Box<dyn Tap>) {
         self.tap(tap);
+    }
+
+    fn share_peak(&mut self, peak: Arc<Peak>) {
+        self.share_peak(peak);
     }
 
     fn recorder(&self) -> &Recorder {

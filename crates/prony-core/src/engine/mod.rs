@@ -21,6 +21,7 @@ mod drain;
 mod exchange;
 mod link;
 mod load;
+mod peak;
 #[cfg(test)]
 mod tests;
 
@@ -48,6 +49,7 @@ use exchange::outcome::Outcome;
 use link::{Closing, Depths, Links, OUT_CHUNK, Secure, Tapped, Trails};
 pub use link::{EndedRequest, Tap, Taps};
 use load::{Backlog, Load};
+pub use peak::Peak;
 
 /// The client side of a run, or of one share of it.
 #[derive(Debug)]
@@ -87,6 +89,8 @@ pub struct Engine<P: Carrier> {
     outstanding_max: u64,
     /// The most connections that were open or connecting at once.
     links_max: u64,
+    /// The same over all engines of a run, if it is wanted.
+    peak: Option<Arc<Peak>>,
     /// The results of the current event.
     outcome: Outcome,
     /// Scratch, reused: the bytes to send.
@@ -141,6 +145,7 @@ impl<P: Carrier> Engine<P> {
             outstanding: 0,
             outstanding_max: 0,
             links_max: 0,
+            peak: None,
             outcome: Outcome::default(),
             out: Out::with_capacity(OUT_CHUNK),
             prepared: link::NOBODY,
@@ -203,6 +208,11 @@ impl<P: Carrier> Engine<P> {
         }
         self.tap = Some(Tapped::new(tap));
         self.is_watched = true;
+    }
+
+    /// Count the connections of this engine among those of others.
+    pub fn share_peak(&mut self, peak: Arc<Peak>) {
+        self.peak = Some(peak);
     }
 
     /// What has been counted so far.

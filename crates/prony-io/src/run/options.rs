@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_core::director::Director;
-pub use prony_core::engine::Taps;
+pub use prony_core::engine::{Peak, Taps};
 use prony_core::feed::Feeds;
 use prony_core::layer::TlsContext;
 use prony_core::record::Observer;
@@ -75,6 +75,8 @@ pub struct Options {
     pub observer: Option<Observer>,
     /// Creates a tap for each worker, which sees the data of its connections.
     pub taps: Option<Taps>,
+    /// Is told of all connections, so that the most at one time are known over all workers.
+    pub peak: Option<Arc<Peak>>,
     /// Creates a director for each worker; required by a directed plan.
     pub directors: Option<Directors>,
     /// Creates the feed of each worker; required by a plan of a log.
@@ -131,6 +133,7 @@ impl Default for Options {
             keep_service: false,
             observer: None,
             taps: None,
+            peak: None,
             directors: None,
             feeds: None,
             tokenizer: None,

@@ -179,6 +179,9 @@ fn prepare(engine: &mut dyn AnyEngine, options: &Options) {
     if let Some(taps) = &options.taps {
         engine.tap(taps.make());
     }
+    if let Some(peak) = &options.peak {
+        engine.share_peak(Arc::clone(peak));
+    }
     if let Some(tokenizer) = &options.tokenizer {
         engine.count_tokens(Arc::clone(tokenizer));
     }

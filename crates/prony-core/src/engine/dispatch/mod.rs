@@ -225,6 +225,9 @@ impl<P: Carrier> Engine<P> {
             groups.add(owner, endpoint, id.slot);
         }
         self.links_max = self.links_max.max(self.links.len() as u64);
+        if let Some(peak) = &self.peak {
+            peak.opens();
+        }
         self.queue_connect(id, endpoint, now);
         id.slot
     }

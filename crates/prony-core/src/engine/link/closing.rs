@@ -113,6 +113,9 @@ impl<P: Carrier> Engine<P> {
     /// asked to open it.
     pub(super) fn end_slot(&mut self, slot: u32, asked: bool, how: CloseHow, now: Nanos) {
         let id = self.links.id(slot);
+        if let Some(peak) = &self.peak {
+            peak.closes();
+        }
         match self.last_bytes(slot, how).filter(|_| asked) {
             None => self.links.remove(slot),
             Some(bytes) => {
