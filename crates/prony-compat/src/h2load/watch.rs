@@ -1,7 +1,9 @@
 //! The lines that h2load prints before and during a run.
 
+use std::fmt::Write as _;
+
 use prony_core::plan::{HttpVersion, Plan};
-use prony_core::units::Nanos;
+use prony_core::units::{Nanos, Span};
 use prony_io::Live;
 
 use super::options::Options;
@@ -46,9 +48,48 @@ fn short(seconds: f64) -> String {
     }
 }
 
+/// The clients of a run with a rate of clients (`-r`), whose progress is that of their starts.
+#[derive(Debug)]
+struct Starts {
+    all: u64,
+    /// How many start together, and how long after them the next ones do.
+    each: u64,
+    period: Span,
+    /// How many starts were reported.
+    seen: u64,
+}
+
+impl Starts {
+    /// Clients that have started by `now`.
+    fn until(&self, now: Nanos) -> u64 {
+        let periods = now.0.checked_div(self.period.0).unwrap_or(u64::MAX);
+        periods.saturating_add(1).saturating_mul(self.each).min(self.all)
+    }
+
+    /// The lines that are due: one for each tenth of the clients, or for each one if there are
+    /// fewer than ten.
+    fn lines(&mut self, now: Nanos) -> String {
+        let (step, started) = ((self.all / 10).max(1), self.until(now));
+        let mut lines = String::new();
+        for nth in (self.seen + 1..=started).filter(|nth| nth % step == 0) {
+            let _ = writeln!(lines, "progress: {}% of clients started", nth * 100 / self.all);
+        }
+        self.seen = started;
+        lines
+    }
+
+    fn say(&mut self, now: Nanos) {
+        let lines = self.lines(now);
+        if !lines.is_empty() {
+            say(&lines);
+        }
+    }
+}
+
 /// Prints the progress of a run.
 #[derive(Debug)]
 pub(super) struct Progress {
+    starts: Option<Starts>,
     /// All requests, if their number is known; else the phases of a run by time.
     total: Option<u64>,
     threads: u32,
@@ -64,7 +105,14 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(options: &Options, plan: &Plan) -> Self {
         let warmup_end = Nanos::ZERO + plan.warmup;
+        let starts = options.rate.map(|each| Starts {
+            all: options.clients.into(),
+            each: each.into(),
+            period: options.rate_period,
+            seen: 0,
+        });
         Self {
+            starts,
             total: plan.stop.requests,
             threads: options.threads,
             warmup_end,
@@ -85,6 +133,9 @@ impl Progress {
     }
 
     pub(super) fn see(&mut self, live: &Live) {
+        if let Some(starts) = &mut self.starts {
+            starts.say(live.now);
+        }
         if let Some(end) = self.end {
             self.phases(live.now, end);
         }
@@ -94,17 +145,21 @@ impl Progress {
             self.has_named = true;
             say(&format!("Application protocol: {protocol}\n"));
         }
-        if let (Some(total), None) = (self.total, self.end) {
+        if let (Some(total), None, None) = (self.total, self.end, &self.starts) {
             self.steps(live.answered(), total);
         }
     }
 
     /// The run is over, after `done` replies.
     pub(super) fn finish(&mut self, done: u64) {
+        if let Some(starts) = &mut self.starts {
+            // All have started when the run is over, unless its time has ended it.
+            starts.say(self.end.unwrap_or(Nanos::MAX));
+        }
         match (self.total, self.end) {
             (_, Some(end)) => self.phases(end, end),
-            (Some(total), None) => self.steps(done, total),
-            (None, None) => {}
+            (Some(total), None) if self.starts.is_none() => self.steps(done, total),
+            (Some(_) | None, None) => {}
         }
     }
 
@@ -141,5 +196,36 @@ fn phase(phase: u64, thread: u32) -> String {
             "Main benchmark duration is over for thread #{thread}. Stopping all clients.\n\
              Stopped all clients for thread #{thread}\n"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(all: u64, each: u64) -> Starts {
+        Starts { all, each, period: Span::from_secs(1), seen: 0 }
+    }
+
+    fn at(ms: u64) -> Nanos {
+        Nanos::ZERO + Span::from_millis(ms)
+    }
+
+    /// Two clients start at once, and two after each second.
+    #[test]
+    fn progress_of_a_rate_is_that_of_the_started_clients() {
+        let mut few = starts(4, 2);
+        let line = |percent: u64| format!("progress: {percent}% of clients started\n");
+        assert_eq!(few.lines(at(0)), line(25) + &line(50));
+        assert_eq!(few.lines(at(999)), "");
+        assert_eq!(few.lines(at(1_000)), line(75) + &line(100));
+        assert_eq!(few.lines(Nanos::MAX), "");
+        // A line for each tenth of the clients.
+        let mut many = starts(40, 3);
+        assert_eq!(many.lines(at(0)), "");
+        assert_eq!(many.lines(at(1_500)), line(10));
+        assert_eq!(many.lines(at(2_500)), line(20));
+        let rest: String = (3..=10).map(|tenth| line(10 * tenth)).collect();
+        assert_eq!(many.lines(Nanos::MAX), rest);
     }
 }
