@@ -400,10 +400,10 @@ pub fn bottleneck(bottleneck: &Bottleneck) -> String {
     match *bottleneck {
         Bottleneck::Client => "the meter itself (see the verdict)".into(),
         Bottleneck::Network { share } => {
-            let share = units::percent(share);
-            format!("the network: {share} of the requests had a retransmission")
+            let each = units::three(100.0 * share);
+            format!("the network: {each} retransmissions per 100 requests")
         }
-        Bottleneck::Failures => "failures: half of the requests or more failed".into(),
+        Bottleneck::Failures => "failures (see the verdict)".into(),
         Bottleneck::TargetRate { failed, waiting } => target_rate(failed, waiting),
         Bottleneck::ConnectionLimit { connections } => format!(
             "the limit of {}: requests waited for one (-c raises it)",
@@ -447,6 +447,11 @@ pub fn bottleneck(bottleneck: &Bottleneck) -> String {
             units::counted(users.into(), "user", "users"),
             in_flight(concurrency)
         ),
+        Bottleneck::BusyUsers { users, concurrency } => format!(
+            "the {}: {}",
+            units::counted(users.into(), "user", "users"),
+            in_flight(concurrency)
+        ),
     }
 }
 
@@ -464,7 +469,7 @@ fn target_rate(failed: Option<f64>, waiting: Option<Waiting>) -> String {
     let mut line = "the target rate".to_owned();
     if let Some(Waiting { concurrency, longest }) = waiting {
         let (n, longest) = (units::three(concurrency), units::span(longest));
-        line += &format!("; {n} requests were waiting on average, the longest {longest}");
+        line += &format!("; {n} requests were in flight on average, the longest for {longest}");
     }
     if let Some(share) = failed {
         line += &format!("; {} of the requests failed", units::percent(share));

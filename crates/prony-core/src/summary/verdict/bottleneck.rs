@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Summary;
 use super::{Judgment, Verdict};
-use crate::plan::{Load, Think};
+use crate::plan::{Load, Plan, SessionKind, Think};
 use crate::units::Span;
 
 /// The bottleneck of a run.
@@ -81,6 +81,13 @@ pub enum Bottleneck {
         /// The mean number of requests in flight.
         concurrency: f64,
     },
+    /// The number of users of a closed loop of sessions: each had a request in flight.
+    BusyUsers {
+        /// The number of users.
+        users: u32,
+        /// The mean number of requests in flight.
+        concurrency: f64,
+    },
 }
 
 /// Long response times in a run with no backlog at its end.
@@ -125,6 +132,19 @@ const QUEUE_MIN: u64 = 6;
 /// more fast ones.
 const BODY_MAX: u64 = 2;
 
+impl Plan {
+    /// Whether the users of a closed loop pause between requests or wait for times of their own,
+    /// besides their think time.
+    fn users_pause(&self) -> bool {
+        let pauses =
+            |kind: &SessionKind| kind.bursts.iter().any(|burst| burst.think != Think::None);
+        let sessions = self.sessions.as_ref();
+        // A program that decides the steps of sessions may pause.
+        sessions.is_some_and(|of| of.directed || of.kinds.iter().any(pauses))
+            || self.clients.as_ref().is_some_and(|clients| clients.is_timed())
+    }
+}
+
 impl Summary {
     /// What limited the run, given its verdict. `None` if nothing ended, or if no single cause
     /// stands out.
@@ -151,16 +171,18 @@ impl Summary {
         match &self.plan.load {
             Load::Open { connections, .. } => {
                 let left = (t.replies_in_drain + t.unfinished) as f64;
-                // A backlog that grows throughout the run ends at twice its mean.
-                let usual = LEFT_RATIO * concurrency + LEFT_MIN;
+                // A backlog that grows throughout the run ends at twice its mean. In a run that is
+                // not much longer than the shortest response, requests have not had the time.
+                let usual = LEFT_RATIO * concurrency.max(self.at_least_in_flight()) + LEFT_MIN;
                 let kept_up = left <= usual.max(t.started as f64 * LEFT_MAX);
+                let limit = self.share_of(*connections);
+                // Requests also wait for a connection that is being opened.
+                let is_reached = t.connections.open_max as f64 >= IN_USE_MIN * f64::from(limit);
                 let waited = t.times.queue.count() as f64 > t.started as f64 * LEFT_MAX;
                 let queued = self.queued().filter(|_| !kept_up);
-                Some(match (waited, kept_up) {
+                Some(match (waited && is_reached, kept_up) {
                     (_, false) if queued.is_some() => Bottleneck::Server { queued },
-                    (true, _) => {
-                        Bottleneck::ConnectionLimit { connections: self.share_of(*connections) }
-                    }
+                    (true, _) => Bottleneck::ConnectionLimit { connections: limit },
                     (false, true) => {
                         let failed = t.error_share().filter(|_| t.failed > 0);
                         Bottleneck::TargetRate { failed, waiting: self.waiting() }
@@ -174,13 +196,18 @@ impl Summary {
                 if queued.is_some() {
                     return Some(Bottleneck::Server { queued });
                 }
-                let waits = self.plan.clients.as_ref().is_some_and(|clients| clients.is_timed());
-                if think != Think::None || self.plan.sessions.is_some() || waits {
-                    return Some(Bottleneck::Users { users, concurrency });
-                }
-                let requests = u64::from(users) * u64::from(self.plan.pipeline);
+                let has_sessions = self.plan.sessions.is_some();
+                let depth = if has_sessions { 1 } else { self.plan.pipeline };
+                let requests = u64::from(users) * u64::from(depth);
                 let in_use = concurrency >= IN_USE_MIN * requests as f64;
-                in_use.then_some(if self.plan.http.is_http2() {
+                if !in_use {
+                    // Users without think times wait for something else.
+                    let thinks = think != Think::None || self.plan.users_pause();
+                    return thinks.then_some(Bottleneck::Users { users, concurrency });
+                }
+                Some(if has_sessions {
+                    Bottleneck::BusyUsers { users, concurrency }
+                } else if self.plan.http.is_http2() {
                     Bottleneck::Streams { streams: requests, concurrency }
                 } else if self.plan.pipeline > 1 {
                     Bottleneck::Pipeline { requests, concurrency }
@@ -189,6 +216,15 @@ impl Summary {
                 })
             }
         }
+    }
+
+    /// How many requests are in flight at the end of the load at least, in an open loop whose
+    /// target needs as long for each as for the fastest.
+    fn at_least_in_flight(&self) -> f64 {
+        let sections = self.warmup.iter().chain([&self.main]);
+        let fastest = sections.filter_map(|t| t.times.response.min()).min().unwrap_or_default();
+        let rate = self.main.per_second(self.main.started);
+        rate * fastest.min(self.main.window()).as_secs_f64()
     }
 
     /// Whether the limits of HTTP/2's servers determined the rate.

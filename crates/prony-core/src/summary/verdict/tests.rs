@@ -6,7 +6,7 @@ use super::super::confidence::Until;
 use super::super::tests::{closed, meter, open, summary, tally};
 use super::super::{CpuPressure, RunInfo, SchedDelay, Stalls, Transport, WorkerStats};
 use super::*;
-use crate::plan::{Load, Plan, Stop, Think};
+use crate::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
 use crate::proto::StreamCounts;
 use crate::record::SessionTally;
 use crate::units::Nanos;
@@ -481,6 +481,9 @@ fn p20_names_one_bottleneck() {
     behind.replies_in_drain = 100;
     assert_eq!(of(open(), behind.clone(), meter(0)), Some(Bottleneck::Server { queued: None }));
     behind.times.queue.record_n(Span::from_millis(3), 500);
+    // They waited for connections that were being opened, and not for the limit.
+    assert_eq!(of(open(), behind.clone(), meter(0)), Some(Bottleneck::Server { queued: None }));
+    behind.connections.open_max = 50;
     assert_eq!(of(open(), behind, meter(0)), Some(Bottleneck::ConnectionLimit { connections: 50 }));
     // Ten users with requests of 99 ms, 100 per second: all connections are in use.
     let mut full = tally();
@@ -496,9 +499,13 @@ fn p20_names_one_bottleneck() {
     let think = Think::Fixed(Span::from_millis(1));
     let thinking = Plan { load: Load::Closed { connections: 10, think }, ..closed() };
     assert!(matches!(
-        of(thinking, full.clone(), meter(0)),
+        of(thinking.clone(), tally(), meter(0)),
         Some(Bottleneck::Users { users: 10, .. })
     ));
+    // Think times of 1 ms do not limit users whose requests take 99 ms.
+    let in_use = of(thinking, full.clone(), meter(0));
+    assert!(matches!(in_use, Some(Bottleneck::Connections { connections: 10, .. })), "{in_use:?}");
+    p20_sessions_without_pauses_have_no_think_times(&full);
     let piped = Plan { load: Load::Closed { connections: 5, think: Think::None }, ..closed() };
     let piped = Plan { pipeline: 2, ..piped };
     assert!(matches!(of(piped, full, meter(0)), Some(Bottleneck::Pipeline { requests: 10, .. })));
@@ -506,6 +513,37 @@ fn p20_names_one_bottleneck() {
     let mut failed = failed;
     failed.faults[Fault::Reset as usize] = 1_000;
     assert_eq!(of(closed(), failed, meter(0)), Some(Bottleneck::Failures));
+}
+
+/// Sessions of two requests: with a pause between them, and without.
+fn p20_sessions_without_pauses_have_no_think_times(full: &Tally) {
+    let of = |think: Think, t: &Tally| {
+        let bursts = vec![Burst::of(vec![0], think), Burst::of(vec![0], Think::None)];
+        let kinds = vec![SessionKind { name: String::new(), weight: 1, bursts }];
+        let plan = Plan { sessions: Some(Sessions::plain(kinds)), pipeline: 8, ..closed() };
+        let s = summary(plan, t.clone(), meter(0));
+        s.bottleneck(&s.verdict())
+    };
+    let pause = Think::Fixed(Span::from_millis(500));
+    let busy = of(Think::None, full);
+    assert!(matches!(busy, Some(Bottleneck::BusyUsers { users: 10, .. })), "{busy:?}");
+    assert_eq!(of(Think::None, &tally()), None, "users who wait for something else");
+    let pausing = of(pause, &tally());
+    assert!(matches!(pausing, Some(Bottleneck::Users { users: 10, .. })), "{pausing:?}");
+}
+
+/// Requests that take longer than the load are no backlog.
+#[test]
+fn p20_a_target_does_not_fall_behind_before_its_first_reply() {
+    let mut t = tally();
+    // 100 per second for 10 s, each of which takes 12 s.
+    t.times.response = Hist::new();
+    t.times.response.record_n(Span::from_secs(12), 1_000);
+    t.replies_in_drain = 1_000;
+    t.time_in_drain = Span::from_secs(7_000);
+    let s = summary(open(), t, meter(0));
+    let found = s.bottleneck(&s.verdict());
+    assert!(matches!(found, Some(Bottleneck::TargetRate { failed: None, .. })), "{found:?}");
 }
 
 #[test]
