@@ -34,6 +34,8 @@ pub(super) enum Timer {
     Reopen(u32),
     /// The close of the connection in this slot has waited long enough.
     Closing(u32),
+    /// Connects that were held back may start.
+    Connects,
 }
 
 /// Actions in order, and timers.
@@ -66,6 +68,7 @@ impl Entry {
             Timer::Stream(slot) => (8, slot),
             Timer::Reopen(slot) => (9, slot),
             Timer::Closing(slot) => (10, slot),
+            Timer::Connects => (11, 0),
         };
         Self(u128::from(at) << 64 | kind << 32 | u128::from(slot))
     }
@@ -89,7 +92,8 @@ impl Entry {
             7 => Timer::Message(slot),
             8 => Timer::Stream(slot),
             9 => Timer::Reopen(slot),
-            _ => Timer::Closing(slot),
+            10 => Timer::Closing(slot),
+            _ => Timer::Connects,
         }
     }
 }

@@ -128,7 +128,7 @@ impl<P: Carrier> Engine<P> {
             load,
             backlog: Backlog::new(),
             dispatch,
-            pacing: Pacing::new(),
+            pacing: Pacing::new(plan),
             exchanges: Exchanges::of_plan(plan),
             calls: Calls::new(plan),
             dynamic: Dynamic::new(plan).map(Box::new),
@@ -272,6 +272,7 @@ impl<P: Carrier> Engine<P> {
                 Timer::Stream(exchange) => self.stream_has_lasted(exchange, now),
                 Timer::Reopen(exchange) => self.reopen(exchange, at, now),
                 Timer::Closing(slot) => self.closing_expired(slot, now),
+                Timer::Connects => self.connects_are_due(now),
                 Timer::Slot(slot) => {
                     // A stale entry: the slot's current timer fires at another time.
                     if self.links.disarm(slot, at) {

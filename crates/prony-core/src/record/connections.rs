@@ -22,11 +22,25 @@ pub struct Connections {
     pub open_max: u64,
     /// The maximum number of connections requested in one turn of an event loop (of any worker).
     pub opening_max: u64,
+    /// How often a connect, or a user's next request, was held back because the connections before
+    /// had brought no reply.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held: u64,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        Self { lifetimes: Hist::new(), faults: [0; Fault::COUNT], open_max: 0, opening_max: 0 }
+        Self {
+            lifetimes: Hist::new(),
+            faults: [0; Fault::COUNT],
+            open_max: 0,
+            opening_max: 0,
+            held: 0,
+        }
     }
 }
 
@@ -38,6 +52,7 @@ impl Connections {
             faults: add_each,
             open_max: add,
             opening_max: greatest,
+            held: add,
         });
     }
 
@@ -81,6 +96,11 @@ impl Recorder {
         let (last, n) = s.connects;
         s.connects = (now, if last == now { n + 1 } else { 1 });
         s.tally.connections.opening_max = s.tally.connections.opening_max.max(s.connects.1);
+    }
+
+    /// A connect is held back.
+    pub fn connect_held(&mut self, now: Nanos) {
+        self.section(now).tally.connections.held += 1;
     }
 
     /// A connection opened, `took` after its connect started. It belongs to the section in which

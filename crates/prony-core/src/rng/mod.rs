@@ -58,6 +58,8 @@ pub enum Stream {
     Stamps = 18,
     /// The seeds of the phases of a plan.
     Phases = 19,
+    /// The waits before connects to an endpoint whose connections come to nothing.
+    Reconnects = 20,
 }
 
 /// 64 random bits that depend only on the arguments.

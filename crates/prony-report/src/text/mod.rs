@@ -398,6 +398,10 @@ fn connections(summary: &Summary) -> Vec<String> {
     if t.connects > t.connected {
         parts.push(format!("{} not opened", units::count(t.connects - t.connected)));
     }
+    if t.connections.held > 0 {
+        let held = units::count(t.connections.held);
+        parts.push(format!("{held} held back, as those before brought no reply"));
+    }
     if t.in_flight_max > 0 {
         let most = units::counted(t.in_flight_max, "request", "requests");
         parts.push(format!("at most {most} in flight"));

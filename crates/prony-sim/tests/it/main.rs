@@ -14,6 +14,7 @@ mod events;
 mod exchange;
 mod faults;
 mod freezes;
+mod fruitless;
 mod goals;
 mod grpc_faults;
 mod h2_crate;

@@ -79,7 +79,7 @@ fn note(seen: &mut Seen, t: &Tally) {
         message_service, message_lag, first_message, first_content, message_gap, reconnect, connect,
         tunnel, handshake, failed,
     });
-    note!(seen, Connections, &t.connections, { lifetimes, faults, open_max, opening_max });
+    note!(seen, Connections, &t.connections, { lifetimes, faults, open_max, opening_max, held });
     if let Some(tls) = t.tls.as_deref() {
         note!(seen, TlsTally, tls, { full, resumed, kinds, reasons, first });
     }
@@ -316,8 +316,9 @@ fn streams(seen: &mut Seen) {
 /// No plan has independent clients, none of the handshakes fails, and the servers send no unknown
 /// frames, no abrupt GOAWAY and no long bodies; the other counts need a network that loses and
 /// duplicates datagrams.
-const ELSEWHERE: [&str; 19] = [
+const ELSEWHERE: [&str; 20] = [
     "Broadcast.unstamped",
+    "Connections.held",
     "CheckTally.unreadable",
     "Tally.clients",
     "StreamCounts.fallbacks",

@@ -1,6 +1,7 @@
 //! Chooses the connection for each request: one of a group of users, of a pool, or of a session.
 //! Keeps the queues for connections, and opens new ones. Knows nothing of bytes.
 
+mod fruitless;
 mod hops;
 mod in_session;
 mod open_loop;
@@ -18,6 +19,7 @@ use super::load::Load;
 use crate::plan::{self, Plan};
 use crate::proto::Carrier;
 use crate::units::{Nanos, RequestId};
+pub(super) use fruitless::Fruitless;
 pub(super) use pacing::Pacing;
 use pools::{Listed, Pools};
 use session_conns::SessionConns;

@@ -4,8 +4,11 @@
 
 use std::collections::VecDeque;
 
+use super::Fruitless;
+use crate::engine::agenda::Timer;
 use crate::engine::{Engine, Stage};
 use crate::machine::{Action, CloseHow};
+use crate::plan::Plan;
 use crate::proto::Carrier;
 use crate::units::{ConnId, Nanos, Span};
 
@@ -33,11 +36,25 @@ pub(in crate::engine) struct Pacing {
     yields: bool,
     /// How many requests had ended by the last check.
     ended: u64,
+    /// Connects that wait because the connections before them came to nothing.
+    pub(in crate::engine) fruitless: Fruitless,
 }
 
 impl Pacing {
-    pub(in crate::engine) fn new() -> Self {
-        Self { waiting: VecDeque::new(), room: BATCH, since: Nanos::ZERO, yields: false, ended: 0 }
+    pub(in crate::engine) fn new(plan: &Plan) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            room: BATCH,
+            since: Nanos::ZERO,
+            yields: false,
+            ended: 0,
+            fruitless: Fruitless::new(plan),
+        }
+    }
+
+    /// A connect may start with the next check of the sockets.
+    pub(super) fn wait(&mut self, id: ConnId, endpoint: u32) {
+        self.waiting.push_back((id, endpoint));
     }
 
     /// Whether a connect may start now.
@@ -69,10 +86,14 @@ impl<P: Carrier> Engine<P> {
     /// Open a connection, now or after other connects.
     pub(super) fn queue_connect(&mut self, id: ConnId, endpoint: u32, now: Nanos) {
         self.recorder.wants_connection(now);
-        if self.pacing.may_start(now) {
+        if let Some(until) = self.pacing.fruitless.hold(id, endpoint, now) {
+            self.recorder.connect_held(now);
+            self.links.connect_is_queued(id.slot);
+            self.agenda.wake(until, Timer::Connects);
+        } else if self.pacing.may_start(now) {
             self.agenda.ask(Action::Connect { id, endpoint });
         } else {
-            self.pacing.waiting.push_back((id, endpoint));
+            self.pacing.wait(id, endpoint);
             self.links.connect_is_queued(id.slot);
             self.ask_for_turn();
         }

@@ -75,6 +75,11 @@ impl<P: Carrier> Engine<P> {
         self.arm(slot, now + self.plan.connect_timeout);
     }
 
+    /// The connect of the connection was held back until now: its exchanges have waited in a queue.
+    pub(in crate::engine) fn waited_for_hold(&mut self, slot: u32, now: Nanos) {
+        self.each_unsent(slot, |exchange| exchange.waited_in_queue(now));
+    }
+
     /// Take all exchanges off the connection.
     pub(in crate::engine) fn take_all_of(&mut self, slot: u32) -> Vec<RequestId> {
         let mut all = Vec::new();

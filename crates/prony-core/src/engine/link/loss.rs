@@ -15,6 +15,10 @@ use crate::units::{Nanos, RequestId, Span};
 /// reply), and how often any request is sent again because the peer had not processed it.
 pub(super) const PASSED_OVER_MAX: u8 = 16;
 
+/// Faults with which the client itself ends a connection.
+const OWN: [Fault; 4] =
+    [Fault::RequestTimeout, Fault::ConnectTimeout, Fault::WaitTimeout, Fault::GivenUp];
+
 /// How a connection was lost, as far as it matters to its exchanges.
 struct Loss {
     /// `None`: the peer closed the connection in an orderly way.
@@ -109,6 +113,11 @@ impl<P: Carrier> Engine<P> {
         if carried.sent > 0 && carried.served > 0 && closed_by_peer {
             self.depths.learn(conn.endpoint, carried.served);
         }
+        // What the client itself has cut, or has not used, says nothing about the peer.
+        let was_cut = fault.is_some_and(|fault| OWN.contains(&fault));
+        let excused = loss.touched || was_cut || self.links.in_flight(slot) == 0;
+        let is_fruitless = self.comes_to_nothing(slot, excused, now);
+        let endpoint = self.links.of(slot).0;
         self.detach_all(slot, &loss, now);
         // Streams can have failed alone in the same read.
         if !self.outcome.failed.is_empty() {
@@ -118,6 +127,11 @@ impl<P: Carrier> Engine<P> {
         if loss.was_connecting {
             self.load.connected(session, false);
         }
+        let wait = if is_fruitless { self.wait_after(endpoint, now) } else { Span::ZERO };
+        if wait > Span::ZERO {
+            self.load.connected(session, false);
+        }
+        self.hold_connects(is_fruitless);
         self.requeue();
         self.close_slot(slot, how, now);
         // These go before requests that have only waited: the next connection is theirs.
@@ -127,9 +141,12 @@ impl<P: Carrier> Engine<P> {
         }
         self.outcome.again = again;
         self.feed(session, now);
+        self.hold_connects(false);
         self.pump_waiting(now);
         if loss.was_connecting {
             self.connect_failed(now);
+        } else if wait > Span::ZERO {
+            self.restart_later(wait, now);
         } else {
             self.restart_ended(now);
         }
@@ -265,6 +282,7 @@ impl<P: Carrier> Engine<P> {
         let conn = &self.links[slot];
         if conn.carried.served > 0 {
             self.recorder.connection_closed(conn.connect_began, now);
+            self.pacing.fruitless.reset(conn.endpoint);
         }
         let id = self.links.id(slot);
         self.unlist(slot);

@@ -213,6 +213,12 @@ impl<C: Default> Links<C> {
         self[slot].carried.served
     }
 
+    /// How many replies it has received, and when its connect began.
+    #[inline]
+    pub(super) fn life(&self, slot: u32) -> (u64, Nanos) {
+        (self[slot].carried.served, self[slot].connect_began)
+    }
+
     /// Whether its peer accepts more exchanges on it.
     #[inline]
     pub(super) fn carries(&self, slot: u32) -> bool {

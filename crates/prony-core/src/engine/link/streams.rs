@@ -46,10 +46,17 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn settle_streams(&mut self, slot: u32, now: Nanos) {
         let id = self.links.id(slot);
         let mut again = std::mem::take(&mut self.outcome.again);
+        if !again.is_empty() {
+            // A connection that says goodbye, but has taken some of the requests, is not in vain.
+            let is_left = !self.links.carries(slot) && self.links.in_flight(slot) == 0;
+            let holds = is_left && self.comes_to_nothing(slot, false, now);
+            self.hold_connects(holds);
+        }
         for id in again.drain(..) {
             self.place(id, now);
             self.make_room(slot);
         }
+        self.hold_connects(false);
         self.outcome.again = again;
         if self.links.live(id) {
             let conn = &self.links[slot];

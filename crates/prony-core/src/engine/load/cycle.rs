@@ -9,7 +9,7 @@ use crate::machine::CloseHow;
 use crate::plan::{Pick, Plan};
 use crate::proto::Carrier;
 use crate::rng::{self, Stream};
-use crate::units::Nanos;
+use crate::units::{Nanos, Span};
 
 impl<P: Carrier> Engine<P> {
     /// The load starts.
@@ -162,6 +162,24 @@ impl<P: Carrier> Engine<P> {
         }
         for user in self.outcome.ended.drain(..) {
             self.agenda.wake(now + users.back_off(group), Timer::User(user));
+        }
+        self.unpark(group, now);
+    }
+
+    /// Users whose requests have failed on a connection that came to nothing make the next request
+    /// after a delay.
+    #[cold]
+    pub(in crate::engine) fn restart_later(&mut self, wait: Span, now: Nanos) {
+        let Kind::Closed(users) = &mut self.load.kind else { return self.restart_ended(now) };
+        let Some(&first) = self.outcome.ended.first() else { return };
+        if users.is_paced() || !users.skips_think_time() {
+            return self.restart_ended(now);
+        }
+        let group = users.group(first);
+        self.outstanding -= self.outcome.ended.len() as u64;
+        users.ended(group, self.outcome.ended.len(), now);
+        for user in self.outcome.ended.drain(..) {
+            self.agenda.wake(now + wait, Timer::User(user));
         }
         self.unpark(group, now);
     }

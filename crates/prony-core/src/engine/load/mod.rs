@@ -280,6 +280,11 @@ impl Load {
         }
     }
 
+    /// Whether a request is followed by another one as soon as it has ended: its rate is not given.
+    pub(super) fn restarts(&self) -> bool {
+        matches!(self.kind, Kind::Closed(_) | Kind::Sessions(_))
+    }
+
     /// A connection of the group of users, or of the session, has opened or failed to open.
     pub(super) fn connected(&mut self, owner: u32, opened: bool) {
         match &mut self.kind {

@@ -360,10 +360,14 @@ impl Summary {
         if self.plan.clients.is_some() {
             return None;
         }
-        let unconnected = Fault::ALL.into_iter().filter(|&f| {
-            (f.class() == FaultClass::Connect || f == Fault::ConnectTimeout) && t.fault(f) > 0
-        });
-        let failed: u64 = unconnected.clone().map(|f| t.fault(f)).sum();
+        // Connections that end before any reply are as good as none, once they were held back.
+        let held = t.connections.held;
+        let of_none = |f| held > 0 && matches!(f, Fault::ClosedEarly | Fault::Reset);
+        let of_connects = |f: Fault| f.class() == FaultClass::Connect || f == Fault::ConnectTimeout;
+        let unconnected =
+            Fault::ALL.into_iter().filter(|&f| (of_connects(f) || of_none(f)) && t.fault(f) > 0);
+        let failed: u64 = unconnected.clone().filter(|f| of_connects(*f)).map(|f| t.fault(f)).sum();
+        let failed = failed + held;
         let fault = unconnected.max_by_key(|&f| t.fault(f))?;
         let users =
             self.plan.shard.share_of(u64::from(connections)) as f64 * f64::from(self.plan.pipeline);
