@@ -19,7 +19,7 @@ pub use position::{ID_MAX, Position};
 use sse::Sse;
 pub use tokens::{Finish, Said, output_text};
 
-/// The maximum length of a message in bytes.
+/// The maximum length of a message in the body of a reply, in bytes.
 pub const MESSAGE_MAX: usize = 1 << 20;
 
 /// A longer message leaves no buffer behind.
@@ -218,7 +218,8 @@ impl Reader {
 impl Collected {
     fn add(&mut self, rules: &Rules, bytes: &[u8]) -> Result<(), TooLong> {
         self.length += bytes.len();
-        if self.length > MESSAGE_MAX {
+        // A message of WebSocket has the limit of its own reader, which is another one.
+        if self.length > MESSAGE_MAX && rules.format != StreamFormat::Messages {
             return Err(TooLong);
         }
         if rules.keeps_bytes() {

@@ -213,6 +213,23 @@ fn messages_have_a_maximum_length_and_leave_no_buffer() {
     );
 }
 
+/// WebSocket itself limits its messages (to 16 MiB), whether they are looked into or not.
+#[test]
+fn messages_of_websocket_have_no_second_limit() {
+    let text = format!("{{\"filler\":\"{}\",\"text\":\"x\"}}", "a".repeat(3 * MESSAGE_MAX));
+    for (content, until) in [(Some("/text"), None), (None, Some("zz")), (None, None)] {
+        let rules = Rules::new(&plan(StreamFormat::Messages, content, until));
+        let mut reader = Reader::default();
+        for piece in text.as_bytes().chunks(64 << 10) {
+            let read = reader.read(&rules, piece, |_| panic!("it ends with its frame"));
+            assert_eq!(read, Ok(()), "{content:?}");
+        }
+        let message = reader.chunk_ended(&rules).unwrap();
+        assert_eq!(message.has_content, content.is_some());
+        assert!(reader.collected.bytes.capacity() <= KEPT);
+    }
+}
+
 proptest! {
     #[test]
     fn any_split_finds_the_same_messages(
