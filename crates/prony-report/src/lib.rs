@@ -75,12 +75,14 @@ pub struct Style {
     pub histogram: bool,
     /// The width of the screen, in columns.
     pub width: usize,
+    /// Whether it must fit a screen, and is shortened for that.
+    pub shortens: bool,
 }
 
 impl Default for Style {
-    /// Without colors, for a file.
+    /// Without colors, for one screen.
     fn default() -> Self {
-        Self { color: false, histogram: false, width: Self::WIDTH }
+        Self { color: false, histogram: false, width: Self::WIDTH, shortens: true }
     }
 }
 

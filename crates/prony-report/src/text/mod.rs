@@ -120,6 +120,9 @@ pub(super) fn counted(summary: &Summary) -> Vec<Fact> {
 }
 
 pub(super) fn render(summary: &Summary, style: Style) -> String {
+    if !style.shortens {
+        return page(summary, style, Detail { notes: (usize::MAX, 1_000), ..ALL }).finish();
+    }
     // A narrow screen breaks lines, and gets more of them: it must not get less information.
     let usual = Style { width: Style::WIDTH, ..style };
     let fits = |detail: &&Detail| page(summary, usual, **detail).lines() <= LINES_MAX;

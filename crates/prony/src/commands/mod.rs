@@ -101,5 +101,7 @@ fn style(to: &ToArgs) -> Style {
         0 => Style::WIDTH,
         n => usize::from(n).clamp(60, Style::WIDTH),
     };
-    Style { color: wanted && !dumb && !set("NO_COLOR"), histogram: to.histogram, width }
+    let color = wanted && !dumb && !set("NO_COLOR");
+    // A pipe and a file have no screen.
+    Style { color, histogram: to.histogram, width, shortens: io::stdout().is_terminal() }
 }

@@ -32,6 +32,19 @@ fn text_report_fits_on_a_screen() {
     }
 }
 
+#[test]
+fn without_a_screen_the_text_report_omits_nothing() {
+    let summary = sample::everything();
+    let style = Style { shortens: false, ..Style::default() };
+    let report = String::from_utf8(render(Format::Text, &summary, &style)).expect("UTF-8");
+    let short = text(&summary);
+    assert!(short.contains("\n  shortened ") && !report.contains("\n  shortened "), "{report}");
+    assert!(report.lines().count() > short.lines().count(), "{report}");
+    for omission in [" more reason", " more note", " other kinds", " others: "] {
+        assert!(!report.contains(omission), "{omission}:\n{report}");
+    }
+}
+
 fn without_colors(text: &str) -> String {
     let mut pieces = text.split("\x1b[");
     let first = pieces.next().unwrap_or_default().to_owned();
