@@ -34,6 +34,7 @@ pub mod tls;
 pub mod values;
 pub mod varied;
 pub mod websocket;
+mod words;
 pub mod worker;
 
 #[cfg(test)]
@@ -43,7 +44,7 @@ mod python;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -85,6 +86,8 @@ use text::{
 use tls::TlsArgs;
 use varied::VariedArgs;
 use websocket::WebSocketArgs;
+pub(crate) use words::command_meant;
+use words::{is_bare_word, is_command, of_load, without_help};
 use worker::WorkerArgs;
 
 const LOAD: &str = "Load";
@@ -133,7 +136,7 @@ impl Cli {
     /// # Errors
     /// The command line is invalid, or asks for help or the version.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let words: Vec<OsString> = words.into_iter().collect();
+        let words = without_help(words.into_iter().collect());
         if let Some(load) = Self::read_load(&words) {
             return Ok(Self { command: None, load });
         }
@@ -546,55 +549,8 @@ pub struct DemoArgs {
     pub output: OutputArgs,
 }
 
-/// The command that an unknown word probably means: one that differs in at most two letters.
-pub(crate) fn command_meant(word: &str) -> Option<String> {
-    let is_bare = word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
-    let names = NAMES.into_iter().filter(|_| is_bare);
-    refusal::nearest(word, names).map(str::to_owned)
-}
-
-/// Whether the word names a command.
-fn is_command(word: &str) -> bool {
-    NAMES.contains(&word)
-}
-
-/// The names of the commands.
-const NAMES: [&str; 21] = [
-    "load",
-    "llm",
-    "capacity",
-    "run",
-    "check",
-    "import",
-    "record",
-    "compare",
-    "replay",
-    "report",
-    "merge",
-    "worker",
-    "ray-job",
-    "serve",
-    "rtt",
-    "spectrum",
-    "echo",
-    "selftest",
-    "demo",
-    "completions",
-    "man",
-];
-
 /// The option table of a load, without help and version.
 fn load_alone() -> clap::Command {
     let command = clap::Command::new("prony").disable_help_flag(true).disable_version_flag(true);
     LoadArgs::augment_args(command)
-}
-
-/// The words of a load, without the command `load`, from the name of the program on; else `None`.
-fn of_load<W: AsRef<OsStr>>(words: &[W]) -> Option<impl Iterator<Item = &OsStr>> {
-    let first = words.get(1)?.as_ref().to_str()?;
-    let skipped = usize::from(first == "load");
-    (skipped == 1 || !is_command(first)).then(|| {
-        let (program, rest) = words.split_at(1);
-        program.iter().chain(&rest[skipped..]).map(AsRef::as_ref)
-    })
 }

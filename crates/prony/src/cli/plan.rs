@@ -301,10 +301,14 @@ fn targets(args: &LoadArgs, headers: &[(String, String)]) -> Result<Targets, Err
         if let Some(path) = text.strip_prefix("unix:") {
             return Err(refusal::unix_as_url(text, path));
         }
-        // A single word may be a host. If it does not resolve, the message suggests the command.
-        let first = args.urls.len() > 1 && text == &args.urls[0];
-        if let Some(meant) = super::command_meant(text).filter(|_| first) {
-            return Err(refusal::no_command(text, &meant));
+        if text.trim_start().starts_with('{') {
+            return Err(refusal::body_as_url());
+        }
+        if super::is_bare_word(text) {
+            return Err(match super::command_meant(text) {
+                Some(meant) => refusal::no_command(text, &meant),
+                None => refusal::bare_word(text),
+            });
         }
         let url = Url::parse(text).map_err(Error::Url)?;
         items.push(Item { url, method: None, headers: Vec::new(), body: None });

@@ -49,6 +49,33 @@ pub(super) fn no_command(word: &str, meant: &str) -> Error {
     ))
 }
 
+/// Error: a word in the place of a URL that is neither a URL nor a command. It may be a host, but
+/// rather something else: a number, a method, the command of another tool.
+pub(super) fn bare_word(word: &str) -> Error {
+    const METHODS: [&str; 9] =
+        ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
+    let shown: String = word.chars().map(visible).collect();
+    let meant = match word {
+        _ if word.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("for a duration use `-d {shown}s`, for a number of requests `-n {shown}`")
+        }
+        _ if METHODS.contains(&word) => format!("for the method use `-m {shown}`"),
+        _ => format!(
+            "`prony --help` lists the commands; for a host with this name, write `http://{shown}/`"
+        ),
+    };
+    Error::Argument(format!("'{shown}' is neither a URL nor a command; {meant}"))
+}
+
+/// Error: a body in the place of a URL. It may be secret, so it is not repeated.
+pub(super) fn body_as_url() -> Error {
+    Error::Argument(
+        "a URL does not start with '{'; for a body in JSON use `-b '{...}' -T application/json` \
+         (`--json` prints the report as JSON)"
+            .into(),
+    )
+}
+
 /// Error: `unix:PATH` in the place of a URL.
 pub(super) fn unix_as_url(word: &str, path: &str) -> Error {
     Error::Argument(format!(
@@ -221,21 +248,58 @@ fn no_number(value: &str, e: &ParseIntError) -> String {
     }
 }
 
-/// Options of other load generators, and their equivalents in prony.
+/// Options of other load generators, and their equivalents in prony. A hint is for all options
+/// before it in the list.
+pub(super) const FOREIGN: [(&[&str], &str); 17] = [
+    (
+        &["-q", "--qps", "--rps", "--request-rate", "--rate-limit", "--max-rate", "--throughput"],
+        "for the rate over all connections use `--rate`",
+    ),
+    (
+        &["--users", "--vus", "--virtual-users", "--concurrency", "--concurrent", "--clients"],
+        "for users who make one request after another use `-c` (`--connections`)",
+    ),
+    (
+        &["--iterations", "--number", "--amount", "--total", "--num-requests", "--max-requests"],
+        "for the number of requests use `-n` (`--requests`)",
+    ),
+    (&["--time", "--run-time", "--test-time"], "for the time of the run use `-d` (`--duration`)"),
+    (
+        &["--stages", "--stage", "--ramp", "--profile"],
+        "stages are pieces of a rate plan: `--rate 0..1k@30s,1k@2m`",
+    ),
+    (
+        &["--burst-rate", "--burst-delay", "--burst"],
+        "for bursts use pieces of a rate plan (`--rate 10k@1s,0@9s`), or `--arrivals gamma:0.5`",
+    ),
+    (
+        &["--follow", "--follow-redirects", "--redirects"],
+        "to follow redirects use `-L` (`--location`)",
+    ),
+    (&["--cookie", "--cookies"], "for a cookie use `-H 'Cookie: NAME=VALUE'`"),
+    (
+        &["--data", "--data-raw", "--data-binary", "--payload", "--post-data"],
+        "for the request body use `-b` (`--body`)",
+    ),
+    (&["--body-file", "--data-file"], "for a body in a file use `-b @FILE`"),
+    (&["--request", "--verb"], "for the method use `-m` (`--method`)"),
+    (&["--headers"], "for a header use `-H` (`--header`), once for each"),
+    (&["-k", "--keep-alive"], "keep-alive is the default; `--no-reuse` turns it off"),
+    (&["--disable-keepalive", "--no-keepalive"], "for a connection per request use `--no-reuse`"),
+    (&["-s", "--script"], "Lua scripts are not supported; for the timeout use `--timeout`"),
+    (&["-L", "--latency", "--latencies"], "latencies are always reported in full"),
+    (&["-i"], "for HEAD requests use `-m HEAD`"),
+];
+
+/// The equivalent of an option of another load generator.
 fn foreign(e: &clap::Error) -> Option<&'static str> {
     if e.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(arg)) = e.get(ContextKind::InvalidArg) else { return None };
-    Some(match arg.as_str() {
-        "-q" => "for the rate over all connections use `--rate`",
-        "-k" => "keep-alive is the default; `--no-reuse` turns it off",
-        "-s" => "Lua scripts are not supported; for the timeout use `--timeout`",
-        "--data" | "--data-raw" | "--data-binary" => "for the request body use `-b` (`--body`)",
-        "-L" | "--latency" => "latencies are always reported in full",
-        "-i" => "for HEAD requests use `-m HEAD`",
-        _ => return None,
-    })
+    let arg = arg.split('=').next().unwrap_or_default();
+    let found = FOREIGN.iter().find(|(options, _)| options.contains(&arg));
+    found.map(|(_, hint)| *hint)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use prony_run::error::Error;
 
 use super::plan::plan;
 use super::refusal::of_clap;
+use super::words::NAMES;
 use super::*;
 
 fn around() -> Environment {
@@ -425,4 +426,67 @@ fn texts_after_the_options_fit_80_columns() {
         }
     }
     assert!(lines > 100, "{lines} lines");
+}
+
+/// Each option of another tool has a hint, and the options in it exist.
+#[test]
+fn options_of_other_tools_have_an_equivalent() {
+    let known: Vec<String> = load_alone()
+        .get_arguments()
+        .flat_map(|arg| {
+            let short = arg.get_short().map(|short| format!("-{short}"));
+            let long = arg.get_long_and_visible_aliases().unwrap_or_default();
+            short.into_iter().chain(long.into_iter().map(|long| format!("--{long}")))
+        })
+        .collect();
+    let mut seen = 0;
+    for (options, hint) in refusal::FOREIGN {
+        let words = hint.split(|c: char| c.is_whitespace() || "`(),;".contains(c));
+        for word in words.filter(|word| word.starts_with('-') && word.len() > 1) {
+            assert!(known.iter().any(|known| known == word), "{hint}: {word}");
+        }
+        for option in options.iter().filter(|option| !known.iter().any(|known| known == *option)) {
+            let why = planned(&format!("http://h/ {option} 5")).unwrap_err().to_string();
+            let start = format!("unknown option '{option}'; {hint}; ");
+            assert!(why.starts_with(&start) && !why.contains("did you mean"), "{why}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "{seen}");
+}
+
+#[test]
+fn words_that_are_no_urls_are_not_looked_up() {
+    for (line, part) in [
+        ("http://h/ 10", "'10' is neither a URL nor a command; for a duration use `-d 10s`"),
+        ("GET http://h/", "'GET' is neither a URL nor a command; for the method use `-m GET`"),
+        ("bench http://h/", "'bench' is neither a URL nor a command; `prony --help` lists"),
+        ("bench", "for a host with this name, write `http://bench/`"),
+        ("lod", "unknown command 'lod'; did you mean 'load'?"),
+        ("-n 5 servce", "unknown command 'servce'; did you mean 'serve'?"),
+        (r#"http://h/ --json {"secret":1}"#, "for a body in JSON use `-b '{...}'"),
+    ] {
+        let why = planned(line).unwrap_err().to_string();
+        assert!(why.contains(part) && !why.contains("secret"), "{line}: {why}");
+    }
+    for line in ["localhost", "h:80", "h/", "127.0.0.1", "a.b", "http://bench/"] {
+        assert!(planned(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn help_is_a_command() {
+    let help = |words: &[&str]| {
+        let words = std::iter::once("prony").chain(words.iter().copied()).map(Into::into);
+        Cli::read(words).unwrap_err()
+    };
+    for (asked, same) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "serve"], &["serve", "--help"]),
+        (&["help", "load"], &["load", "--help"]),
+    ] {
+        let (asked, same) = (help(asked), help(same));
+        assert!(!asked.use_stderr());
+        assert_eq!(asked.to_string(), same.to_string());
+    }
 }

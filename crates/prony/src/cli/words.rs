@@ -1,0 +1,68 @@
+//! What the words of a command line are, before they are parsed: commands, or something else.
+
+use std::ffi::{OsStr, OsString};
+
+use super::refusal;
+
+/// The command that an unknown word probably means: one that differs in at most two letters.
+pub(crate) fn command_meant(word: &str) -> Option<String> {
+    let is_bare = word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
+    let names = NAMES.into_iter().filter(|_| is_bare);
+    refusal::nearest(word, names).map(str::to_owned)
+}
+
+/// Whether a word in the place of a URL is rather something else: it has no dot, colon or slash,
+/// and is not the name of this host.
+pub(super) fn is_bare_word(word: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !word.is_empty() && word.chars().all(is_name) && !word.eq_ignore_ascii_case("localhost")
+}
+
+/// `prony help COMMAND` as `prony COMMAND --help`.
+pub(super) fn without_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
+}
+
+/// Whether the word names a command.
+pub(super) fn is_command(word: &str) -> bool {
+    NAMES.contains(&word)
+}
+
+/// The names of the commands.
+pub(super) const NAMES: [&str; 21] = [
+    "load",
+    "llm",
+    "capacity",
+    "run",
+    "check",
+    "import",
+    "record",
+    "compare",
+    "replay",
+    "report",
+    "merge",
+    "worker",
+    "ray-job",
+    "serve",
+    "rtt",
+    "spectrum",
+    "echo",
+    "selftest",
+    "demo",
+    "completions",
+    "man",
+];
+
+/// The words of a load, without the command `load`, from the name of the program on; else `None`.
+pub(super) fn of_load<W: AsRef<OsStr>>(words: &[W]) -> Option<impl Iterator<Item = &OsStr>> {
+    let first = words.get(1)?.as_ref().to_str()?;
+    let skipped = usize::from(first == "load");
+    (skipped == 1 || !is_command(first)).then(|| {
+        let (program, rest) = words.split_at(1);
+        program.iter().chain(&rest[skipped..]).map(AsRef::as_ref)
+    })
+}
