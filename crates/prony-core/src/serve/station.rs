@@ -131,7 +131,7 @@ impl Station {
         Some((ticket, at))
     }
 
-    /// Whether there are so many requests that it is time to `sweep`.
+    /// Whether there are enough requests that it is time to `sweep`.
     pub(super) fn is_full(&self) -> bool {
         self.in_service.len() + self.waiting.len() > self.room
     }

@@ -289,7 +289,7 @@ proptest! {
     }
 }
 
-/// Whoever is behind might take a part of a body for a request: it never gets these.
+/// What is behind might take a part of a body for a request: it never gets these.
 #[test]
 fn requests_that_servers_understand_differently_are_refused() {
     for headers in [

@@ -72,7 +72,7 @@ impl Request {
         for field in Fields(message) {
             match field? {
                 (1, value) => request.kind = value.int(),
-                // So many are refused.
+                // More than the most are refused.
                 (2, _) if request.responses.len() > STEPS => {}
                 (2, value) => request.responses.push(wanted(value)?),
                 (3, value) => request.payload = payload(value)?,

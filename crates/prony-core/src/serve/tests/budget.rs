@@ -358,7 +358,7 @@ fn an_end_in_a_pause_comes_after_the_requests_before_it() {
 }
 
 mod random {
-    //! Any clients: each sends pieces of any kind, reads as it likes, pauses and disappears.
+    //! Any clients: each sends pieces of any kind, reads at any time, pauses and disappears.
 
     use proptest::prelude::*;
 
