@@ -130,5 +130,5 @@ fn no_text_of_a_plan_file_is_obeyed() {
             }
         }
     }
-    assert!(tried > 500 && accepted > 60, "{accepted} of {tried}");
+    assert!(tried > 200 && accepted > 20, "{accepted} of {tried}");
 }
