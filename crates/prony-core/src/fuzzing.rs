@@ -592,12 +592,8 @@ mod tests {
     }
 
     #[test]
-    fn corpus_of_wsesslog() {
+    fn corpora_of_urls_and_session_logs() {
         replay("wsesslog", super::wsesslog);
-    }
-
-    #[test]
-    fn corpora_of_urls() {
         replay("url", super::url);
         replay("url_file", super::url_file);
     }

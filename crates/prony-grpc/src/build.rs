@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 
 use crate::features::{Presence, Resolved, Syntax};
-use crate::file::{self, File, shown};
+use crate::file::{self, File};
 use crate::model::{Enum, Field, Kind, Message, Model, Rpc, Scalar, Shape, Special};
 use crate::wire::NUMBER_MAX;
+use crate::wire::shown;
 
 /// The longest full name of an element, in bytes.
 const NAME_MAX: usize = 1_000;

@@ -146,7 +146,7 @@ impl Sources {
     fn open_edition(&self, name: &str, text: &str, edition: &Edition<'_>) -> Result<Source, Error> {
         if !Syntax::is_edition(edition.name) {
             let line = 1 + text[..edition.at].matches('\n').count();
-            let shown = file::shown(edition.name);
+            let shown = crate::wire::shown(edition.name);
             return Err(Error::new(Refused(format!(
                 "{name}:{line}: the edition '{shown}' is not supported; prony knows the editions \
                  2023 and 2024"

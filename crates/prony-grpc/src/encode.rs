@@ -5,12 +5,12 @@ use prony_core::grpc::prefix;
 use prony_core::plan::{GrpcCall, MessagePart, ScalarKind};
 use serde_json::{Map, Value};
 
-use crate::fields::Marked;
+use crate::any::any_types;
+use crate::fields::{Marked, at, varies};
 use crate::model::{Field, Kind, Message, Model, NULL, Scalar, Shape, Special};
 use crate::parts::Parts;
 use crate::scalar::{enum_number, key_text, payload};
 use crate::schema::{Method, listed};
-use crate::special::any_types;
 use crate::wire::{WireType, put_bytes, put_key, put_varint};
 
 /// The encoded messages of a call.
@@ -317,22 +317,5 @@ impl<'a> Encoder<'a> {
         };
         out.push(MessagePart::Field { number, kind, text: self.marked.template(text) });
         Ok(())
-    }
-}
-
-/// The start of a sentence about the field at a path.
-pub(crate) fn at(path: &str) -> String {
-    if path.is_empty() { String::new() } else { format!("the field '{path}': ") }
-}
-
-/// Whether a value has a template field.
-pub(crate) fn varies(value: &Value) -> bool {
-    match value {
-        Value::String(text) => Marked::is_marked(text),
-        Value::Array(values) => values.iter().any(varies),
-        Value::Object(fields) => {
-            fields.iter().any(|(name, value)| Marked::is_marked(name) || varies(value))
-        }
-        _ => false,
     }
 }

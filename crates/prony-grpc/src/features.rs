@@ -31,7 +31,7 @@ impl Syntax {
             }
             other => Err(format!(
                 "its syntax '{}' is not known; it is proto2, proto3 or editions",
-                crate::file::shown(other)
+                crate::wire::shown(other)
             )),
         }
     }
@@ -107,7 +107,7 @@ impl Features {
         };
         let known = NAMES[number].1.iter().position(|name| *name == value && !name.is_empty());
         let Some(of_value) = known else {
-            let value = crate::file::shown(value);
+            let value = crate::wire::shown(value);
             return Err(format!("the feature {feature} has the unknown value {value}"));
         };
         self.set(number as u32 + 1, of_value as u64 + 1)

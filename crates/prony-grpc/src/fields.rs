@@ -3,6 +3,8 @@
 //! They are replaced by marks before the JSON is parsed, so that a field can stand in place of a
 //! value or inside a string.
 
+use serde_json::Value;
+
 /// The characters around the number of a field. They are for private use, so that no text has them.
 const OPEN: char = '\u{f8f0}';
 const CLOSE: char = '\u{f8f1}';
@@ -82,6 +84,23 @@ fn closing(text: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// The start of a sentence about the field at a path.
+pub(crate) fn at(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("the field '{path}': ") }
+}
+
+/// Whether a value has a template field.
+pub(crate) fn varies(value: &Value) -> bool {
+    match value {
+        Value::String(text) => Marked::is_marked(text),
+        Value::Array(values) => values.iter().any(varies),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| Marked::is_marked(name) || varies(value))
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! is what a stranger wrote; `build` checks it.
 
 use crate::features::{Features, Syntax};
-use crate::wire::{Item, Reader};
+use crate::wire::{Item, Reader, shown};
 
 /// How many messages, fields, values and so on a schema may have. The whole of the public Google
 /// APIs has a quarter of it.
@@ -367,9 +367,4 @@ fn for_each(
 fn text(bytes: &[u8]) -> Result<String, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "a name in it is not UTF-8")?;
     Ok(text.to_owned())
-}
-
-/// A name from a schema that may be anything, for a sentence.
-pub(crate) fn shown(name: &str) -> String {
-    prony_core::grpc::shown_text(name.as_bytes())
 }

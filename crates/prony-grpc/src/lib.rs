@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any;
 mod build;
 mod compile;
 mod encode;

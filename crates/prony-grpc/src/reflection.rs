@@ -4,8 +4,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::file::{Budget, File, shown};
+use crate::file::{Budget, File};
 use crate::schema::Schema;
+use crate::wire::shown;
 use crate::wire::{Item, Reader, put_bytes};
 
 /// The methods of the two versions, the newer one first.

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::compile::compile;
-use crate::file::{self, Budget, File, shown};
+use crate::file::{self, Budget, File};
 use crate::model::{Field, Model, Rpc, Shape};
+use crate::wire::shown;
 
 /// The types and methods of a service.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::encode::{Encoder, at, varies};
+use crate::any::TYPE;
+use crate::encode::Encoder;
+use crate::fields::{at, varies};
 use crate::model::{Scalar, Special};
 use crate::parts::Parts;
 use crate::scalar::briefly;
@@ -96,7 +98,7 @@ impl Encoder<'_> {
         } else if let Some(&index) = self.model.message_names.get(name) {
             self.fields(others, &self.model.messages[index], index, path, &mut inner)?;
         } else if name != "google.protobuf.Empty" {
-            let name = crate::file::shown(name);
+            let name = crate::wire::shown(name);
             return Err(format!("{}the type {name} is not in the schema", at(path)));
         } else if let Some((other, _)) = others.next() {
             return Err(format!("{}{name} has no field '{other}'", at(path)));
@@ -110,28 +112,7 @@ impl Encoder<'_> {
 }
 
 /// The name of the type of an `Any` in its JSON.
-pub(crate) const TYPE: &str = "@type";
-
-/// The names of all types that values in JSON name as those of an `Any`.
-pub(crate) fn any_types(value: &Value, into: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => {
-            if let Some(Value::String(url)) = fields.get(TYPE)
-                && let Some((_, name)) = url.rsplit_once('/')
-                && Special::new(name).is_none()
-                && !varies(&fields[TYPE])
-                && !into.iter().any(|known| known == name)
-            {
-                into.push(name.to_owned());
-            }
-            fields.values().for_each(|value| any_types(value, into));
-        }
-        Value::Array(values) => values.iter().for_each(|value| any_types(value, into)),
-        _ => {}
-    }
-}
-
-fn name(special: Special) -> &'static str {
+pub(crate) fn name(special: Special) -> &'static str {
     match special {
         Special::Any => "google.protobuf.Any",
         Special::Duration => "google.protobuf.Duration",

@@ -133,6 +133,11 @@ pub(crate) fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
+/// A name from a schema that may be anything, for a sentence.
+pub(crate) fn shown(name: &str) -> String {
+    prony_core::grpc::shown_text(name.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

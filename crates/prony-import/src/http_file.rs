@@ -114,20 +114,7 @@ impl State {
             lines.next();
         }
         let (method, address) = split_target(&target);
-        let mut headers = Vec::new();
-        for (_, line) in lines.by_ref() {
-            if line.trim().is_empty() {
-                break;
-            }
-            if let Some((name, value)) = line.split_once(':') {
-                let name = name.trim();
-                let is_ours = ["host", "content-length"].contains(&&*name.to_ascii_lowercase());
-                if !name.starts_with(['#', '/']) && !is_ours {
-                    let value = self.text(value.trim(), context, import, at);
-                    headers.push((name.to_owned(), value));
-                }
-            }
-        }
+        let mut headers = self.headers(&mut lines, context, import, at);
         let (body, script) = self.body(&mut lines, end_of_lines(&headers), context, import, at)?;
         let address = self.at(address, context, import, at);
         let address = self.text(&address, context, import, at);
@@ -150,6 +137,28 @@ impl State {
             ..Request::default()
         });
         Ok(Some((at, request)))
+    }
+
+    /// The headers, up to an empty line.
+    fn headers<'a>(
+        &mut self,
+        lines: &mut impl Iterator<Item = (usize, &'a str)>,
+        context: &Context<'_>,
+        import: &mut Import,
+        at: usize,
+    ) -> Vec<(String, Text)> {
+        let mut headers = Vec::new();
+        for (_, line) in lines.take_while(|(_, line)| !line.trim().is_empty()) {
+            if let Some((name, value)) = line.split_once(':') {
+                let name = name.trim();
+                let is_ours = ["host", "content-length"].contains(&&*name.to_ascii_lowercase());
+                if !name.starts_with(['#', '/']) && !is_ours {
+                    let value = self.text(value.trim(), context, import, at);
+                    headers.push((name.to_owned(), value));
+                }
+            }
+        }
+        headers
     }
 
     /// The body, whose lines end like this: those between the parts of a form end with CR LF.
@@ -326,8 +335,8 @@ struct Fill<'a> {
     within: Vec<String>,
 }
 
-/// The requests, each with the number of its first line. That one begins with `###`, and the rest of
-/// it is a name.
+/// The requests, each with the number of its first line. That one begins with `###`, and the rest
+/// of it is a name.
 fn blocks(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut rest = Some((1, text));
     std::iter::from_fn(move || {

@@ -7,7 +7,8 @@ use std::ops::Range;
 /// The least bytes of a value that is looked for.
 pub(crate) const LEAST: usize = 8;
 
-/// The most bytes that are compared in all: only values and texts that are much alike need so many.
+/// The most bytes that are compared in all: only values and texts that are much alike need as
+/// many.
 const COMPARED: u64 = 1 << 32;
 
 /// The bits of a filter for the starts of values.

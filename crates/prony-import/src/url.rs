@@ -44,8 +44,8 @@ pub(crate) fn host(origin: &str) -> &str {
     host[end..].find(':').map_or(host, |port| &host[..end + port])
 }
 
-/// What servers of one owner have in common: the end of their names that somebody has registered, or
-/// else the whole host.
+/// What servers of one owner have in common: the end of their names that somebody has registered,
+/// or else the whole host.
 pub(crate) fn site(origin: &str) -> &str {
     const SHARED: [&str; 10] = ["co", "com", "org", "net", "gov", "edu", "ac", "or", "ne", "go"];
     let host = host(origin);

@@ -253,7 +253,7 @@ fn requests_have_a_bound() {
 #[test]
 fn values_have_a_bound() {
     let options = Options::default();
-    let many = "[0,".repeat(1) + &"0,".repeat(4_000_001) + "0]";
+    let many = "[0,".to_owned() + &"0,".repeat(4_000_001) + "0]";
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     for (format, before, after) in [
         (Format::OpenApi, r#"{"openapi": "3.0.0", "x": "#, "}"),

@@ -7,9 +7,9 @@ use super::{Load, Plan, Shard};
 /// number, which is simpler to compute.
 const DEALT_MAX: u32 = 1_000;
 
-/// Deals what a run numbers from 0 (requests, sessions, arrivals) to its shares: number k belongs to
-/// connection k modulo their number, and connection c to share c modulo theirs. Each connection, or
-/// user, has its part of the load then, whatever the number of shares: of three users on two
+/// Deals what a run numbers from 0 (requests, sessions, arrivals) to its shares: number k belongs
+/// to connection k modulo their number, and connection c to share c modulo theirs. Each connection,
+/// or user, has its part of the load then, whatever the number of shares: of three users on two
 /// threads, the thread with two of them makes two thirds of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deal {

@@ -1,5 +1,5 @@
-//! Checks of the compiled parts of a plan together: each variable has a value when it is needed, and
-//! no text is too long.
+//! Checks of the compiled parts of a plan together: each variable has a value when it is needed,
+//! and no text is too long.
 
 use super::compile::{Call, INITIAL_MAX, Part, ScriptError};
 use crate::plan::{Plan, Sessions};

@@ -340,7 +340,7 @@ fn filters_make_no_text_of_any_length() {
     let problems = Script::problems(&plan(vec![template(&text(60), &[], "")]));
     assert_eq!(problems[0].what, "a field has at most 32 filters");
     assert_eq!(Script::problems(&plan(vec![template(&text(32), &[], "")])), []);
-    // With so many, a value can still become too long: each of these doubles it. It is not sent.
+    // With that many, a value can still become too long: each of these doubles it. It is not sent.
     let path = format!("/{{{{long{}}}}}", " | json".repeat(32));
     let mut plan = plan(vec![template(&path, &[], "")]);
     plan.data.variables.push(("long".into(), "\\".into()));

@@ -7,6 +7,7 @@ mod hosts;
 mod offered;
 mod pressure;
 mod replay;
+mod self_tested;
 mod stages;
 pub(crate) mod student;
 mod threshold;
@@ -32,6 +33,7 @@ pub use hosts::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part};
 pub use offered::Offered;
 pub use pressure::{CpuPressure, SchedDelay, Stalls};
 pub use replay::{BadLine, Burstiness, LogBodies, LogRead, Replayed};
+pub use self_tested::SelfTested;
 pub use stages::{Stage, StageFigures};
 pub(crate) use threshold::interval_of_part;
 pub use threshold::{Checked, Outcome, Sequential, interval_of_name, share_of_check};
@@ -154,28 +156,6 @@ pub struct LocalTarget {
     pub address: String,
     /// The number of processors that this process may use.
     pub cores: u32,
-}
-
-/// The result of the last self-test on this host, as reports show it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SelfTested {
-    /// Its start, in seconds since 1970 (UTC).
-    pub started_unix: f64,
-    /// The host's name.
-    pub host: String,
-    /// The release of its kernel.
-    pub kernel: String,
-    /// Number of checks.
-    pub checks: u64,
-    /// Number of checks that passed.
-    pub checks_passed: u64,
-    /// Whether the self-test completed and all checks passed.
-    pub passed: bool,
-    /// What has changed since and makes it stale; empty if nothing has.
-    pub changed: String,
-    /// The share of the CPU time that other processes used during it, from 0 to 1, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub others: Option<f64>,
 }
 
 /// The statistics of one worker about itself.

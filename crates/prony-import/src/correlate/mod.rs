@@ -36,7 +36,7 @@ const GENERATED: std::ops::RangeInclusive<usize> = 8..=4096;
 const NAMED: usize = 4;
 
 /// The most bytes that are looked at for the values of a session: only recordings in which many
-/// values are much alike need so many.
+/// values are much alike need as many.
 const WORK: u64 = 8 << 30;
 
 /// A reply, as far as it is searched.

@@ -75,7 +75,7 @@ pub struct Options {
     pub observer: Option<Observer>,
     /// Creates a tap for each worker, which sees the data of its connections.
     pub taps: Option<Taps>,
-    /// Is told of all connections, so that the most at one time are known over all workers.
+    /// Counts all connections, so that the most at one time are known over all workers.
     pub peak: Option<Arc<Peak>>,
     /// Creates a director for each worker; required by a directed plan.
     pub directors: Option<Directors>,

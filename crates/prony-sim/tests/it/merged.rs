@@ -67,12 +67,12 @@ fn note_streams(seen: &mut Seen, t: &Tally) {
 fn note(seen: &mut Seen, t: &Tally) {
     note!(seen, Tally, t, {
         started, sent, sent_late, overdue, replies, replies_in_drain, failed, unfinished, retries,
-        faults, stray, statuses, statuses_in_drain, interim, connects, connected, bytes_sent, bytes_received,
-        bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain, in_flight_max,
-        time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end, times, series,
-        service_series, stream_series, connections, tls, proxy, http2, messages, stream_messages,
-        broadcast, pings, tokens, without_meter, streams_without_meter, phases, sessions, names,
-        checks, groups, redirects, kept, clients,
+        faults, stray, statuses, statuses_in_drain, interim, connects, connected, bytes_sent,
+        bytes_received, bytes_head, bytes_framing, bytes_footer, bytes_body, bytes_in_drain,
+        in_flight_max, time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end,
+        times, series, service_series, stream_series, connections, tls, proxy, http2, messages,
+        stream_messages, broadcast, pings, tokens, without_meter, streams_without_meter, phases,
+        sessions, names, checks, groups, redirects, kept, clients,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,

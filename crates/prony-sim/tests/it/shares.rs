@@ -100,9 +100,9 @@ fn loads(rng: &mut Rng) -> Vec<(&'static str, Plan, ServerBehavior)> {
     ]
 }
 
-/// Loads in which a user takes several requests together: one who takes the last ones leaves another
-/// without, and with several shares this may be one of another share. The lengths differ by the time
-/// of these.
+/// Loads in which a user takes several requests together: one who takes the last ones leaves
+/// another without, and with several shares this may be one of another share. The lengths differ by
+/// the time of these.
 const TOGETHER: [&str; 2] = ["pipelines", "sessions and requests"];
 
 /// What must not depend on the number of shares.

@@ -54,17 +54,16 @@ pub(super) fn no_command(word: &str, meant: &str) -> Error {
 pub(super) fn bare_word(word: &str) -> Error {
     const METHODS: [&str; 9] =
         ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
-    let shown: String = word.chars().map(visible).collect();
     let meant = match word {
         _ if word.bytes().all(|b| b.is_ascii_digit()) => {
-            format!("for a duration use `-d {shown}s`, for a number of requests `-n {shown}`")
+            format!("for a duration use `-d {word}s`, for a number of requests `-n {word}`")
         }
-        _ if METHODS.contains(&word) => format!("for the method use `-m {shown}`"),
+        _ if METHODS.contains(&word) => format!("for the method use `-m {word}`"),
         _ => format!(
-            "`prony --help` lists the commands; for a host with this name, write `http://{shown}/`"
+            "`prony --help` lists the commands; for a host with this name, write `http://{word}/`"
         ),
     };
-    Error::Argument(format!("'{shown}' is neither a URL nor a command; {meant}"))
+    Error::Argument(format!("'{word}' is neither a URL nor a command; {meant}"))
 }
 
 /// Error: a body in the place of a URL. It may be secret, so it is not repeated.

@@ -38,6 +38,7 @@ mod http2;
 mod http2_peers;
 mod http2_secure_peers;
 mod imports;
+mod imports_refused;
 #[path = "../shared/installed.rs"]
 mod installed;
 mod interfaces;

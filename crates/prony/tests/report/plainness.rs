@@ -136,7 +136,7 @@ fn assert_shown_plainly_everywhere(what: &str, summary: &Summary) {
         let is_markup = matches!(format, Format::Html | Format::Svg);
         assert!(!is_markup || !output.contains("<script"), "{what} as {format:?}");
     }
-    let style = Style { color: true, histogram: true, width: 60 };
+    let style = Style { color: true, histogram: true, width: 60, shortens: false };
     let colored = String::from_utf8(render(Format::Text, summary, &style)).expect("text");
     assert_plain(&format!("{what} in color"), &without_codes(&colored));
     let name = format!("name {HOSTILE}");

@@ -1,0 +1,84 @@
+//! `prony import` refuses what it cannot read, and files elsewhere, with their place.
+
+use std::fs;
+
+use crate::rig::prony;
+
+/// Nothing of a file elsewhere is in the plan, unless an option names its folder.
+#[test]
+fn files_elsewhere_need_an_option() {
+    let (here, elsewhere) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir());
+    let elsewhere = elsewhere.expect("a folder");
+    let (file, secret) = (here.path().join("file"), elsewhere.path().join("key"));
+    fs::write(&secret, "hunter2").expect("a file");
+    fs::write(&file, format!("\ncurl http://h/ -d @{}\n", secret.display())).expect("a file");
+    let (file, folder) = (file.to_str().expect("UTF-8"), elsewhere.path().display().to_string());
+    let ended = prony(&["import", "curl", file]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
+    let why = "file:2: PATH: this file is not in the folder of the input; if the plan should have \
+               it, name its folder with --files-from DIR";
+    assert!(
+        ended.stderr.contains(&why.replace("PATH", &secret.display().to_string())),
+        "{ended:?}"
+    );
+    let ended = prony(&["import", "curl", file, "--files-from", "/dev", "--files-from", &folder]);
+    assert!(ended.code == 0 && ended.stdout.contains("body = \"hunter2\""), "{ended:?}");
+    let note = format!("1 x the content of the file {}: line 2", secret.display());
+    assert!(ended.stderr.contains(&note), "{ended:?}");
+}
+
+#[test]
+fn files_that_cannot_be_imported_are_refused_with_their_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    for (format, text, why) in [
+        ("har", "{\"log\": 1}", "file:1:9: this is not an HTTP archive: "),
+        ("har", "{\"log\": {}}", "file: there is no request in it that can be sent"),
+        ("curl", "wget http://h/\n", "can be sent (the program wget is not curl: line 1)"),
+        ("curl", "\ncurl 'http://h/\n", "file:2: a word starts with ', and there is no ' that"),
+        ("curl", "curl --foo http://h/\n", "file:1: the option --foo of curl is not supported"),
+        ("curl", "curl -d @nope http://h/\n", "nope: No such file or directory"),
+        ("openapi", "openapi: 3.0.0\n", "file: it names no server; name one with --to URL"),
+        ("openapi", "openapi: 3.0.0\npaths: [\n", "file:3:1: this is not YAML: "),
+        ("openapi", "{\"openapi\": \"3.0.0\"", "file:1:19: this is not JSON: "),
+        (
+            "openapi",
+            "{\"swagger\": \"1.2\"}",
+            "file: neither OpenAPI 3.0, 3.1 or 3.2 nor Swagger 2.0",
+        ),
+        ("postman", "[]", "file:1:2: this is not a collection of Postman: "),
+        ("vegeta", "GET http://h/\n\nnonsense\n", "file:3: 'nonsense' starts neither a target"),
+        ("urls", "/a\n", "file:1: this is a path; name its server with --to URL"),
+        ("wsesslog", "\n/a\n", "file:2:1: this is a path; name its server with --to URL"),
+        ("wsesslog", "http://h/a thnk=1\n", "file:1:12: 'thnk=' is not understood; a URI can be"),
+        ("wsesslog", "ftp://h/a\n", "can be sent (ftp:// is not HTTP: line 1)"),
+        (
+            "http",
+            "### x\nGET http://h/{{login.response.body.$.a}}\n",
+            "no request has the name login",
+        ),
+        ("siege", "", "a URL per line is the format urls"),
+    ] {
+        fs::write(&file, text).expect("a file");
+        let ended = prony(&["import", format, file.to_str().expect("UTF-8")]);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{text}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{why}: {ended:?}");
+    }
+    let tags = r#"{"openapi": "3.0.0", "servers": [{"url": "http://h"}], "paths": {"/a": {"get": {"tags": ["x", "y"]}}}}"#;
+    fs::write(&file, tags).expect("a file");
+    let name = file.to_str().expect("UTF-8");
+    for (format, words, why) in [
+        ("openapi", ["--weight", "z=1"], "file: no operation has the tag 'z'; there are x, y"),
+        ("openapi", ["--weight", "x"], "use TAG=N"),
+        ("openapi", ["--weight", "x=0"], "can be sent (its tag has the weight 0: GET /a)"),
+        ("openapi", ["--seed", "x"], "--seed"),
+        ("har", ["--seed", "1"], "--seed is for the format openapi"),
+        ("http", ["--weight", "x=1"], "--weight is for the format openapi"),
+    ] {
+        let ended = prony(&[&["import", format, name], &words[..]].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{words:?}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{why}: {ended:?}");
+    }
+    let ended = prony(&["import", "har", "/nonexistent"]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+}
