@@ -116,7 +116,7 @@ fn parquet_rows(_: &std::path::Path) -> Vec<serde_json::Value> {
 }
 
 /// What leaves little room in a pipe.
-const FILLED: [u8; 60_000] = [b' '; 60_000];
+static FILLED: [u8; 60_000] = [b' '; 60_000];
 
 /// A FIFO with this name, which exists as long as the folder.
 fn fifo(folder: &tempfile::TempDir, name: &str) -> String {
