@@ -111,7 +111,7 @@ mod tests {
     fn marks_fields_in_place_of_values_and_in_strings() {
         let text = r#"{"a":{"b":{{x}}},"c":"\"{{y | default "}}"}}!"}"#;
         let marked = Marked::new(text).unwrap();
-        let json: serde_json::Value = serde_json::from_str(&marked.json).unwrap();
+        let json: Value = serde_json::from_str(&marked.json).unwrap();
         let value = |pointer: &str| {
             let text = json.pointer(pointer).unwrap().as_str().unwrap();
             assert!(Marked::is_marked(text));
