@@ -42,7 +42,7 @@ mod tests {
             ("äöü", 3, "äö"),
             ("", 80, ""),
             ("a", 0, ""),
-            ("\x1b[2J", 9, "\\u{1b}[2J"),
+            ("\x1b[2J", 10, "\\u{1b}[2J"),
         ] {
             assert_eq!(drawn(text, columns), format!("\r\x1b[K{want}"), "{text} in {columns}");
         }
