@@ -267,10 +267,8 @@ fn values_have_a_bound() {
         assert!(why.contains("recursion limit") || format == Format::Har, "{why}");
     }
     let yaml = |text: &str| refused(Format::OpenApi, text, &options);
-    assert!(
-        yaml(&format!("openapi: 3.0.0\nx: {deep}\n"))
-            .ends_with("values are too deep in each other")
-    );
+    let why = yaml(&format!("openapi: 3.0.0\nx: {deep}\n"));
+    assert!(why.contains("recursion limit"), "{why}");
     // A text that is used many times, and one in many anchors.
     let long = "y".repeat(1 << 20);
     let uses = "*a, ".repeat(1_000);

@@ -322,8 +322,9 @@ pub(crate) fn pulses_come_twenty_times_a_second(on: DriverChoice) {
             d.run(&mut watched, Clock::starting_now(), Control::new().stop_flag());
             // The last pulse comes at the end of the run.
             at.pop();
-            assert!((12..=20).contains(&at.len()), "{} pulses", at.len());
-            assert!(at.windows(2).all(|w| w[1].since(w[0]) >= Span::from_millis(50)), "{at:?}");
+            assert!((12..=24).contains(&at.len()), "{} pulses", at.len());
+            // Each comes half of the mean time after the last one, or more.
+            assert!(at.windows(2).all(|w| w[1].since(w[0]) >= Span::from_millis(25)), "{at:?}");
         }
     });
 }
