@@ -180,7 +180,9 @@ fn opens_streams_of_the_target_server_again() {
         let outage = mean_ms(&report, "reconnect");
         assert!((50.0..90.0).contains(&outage), "{outage}");
     }
-    let run = prony(&[&load[..], &["--threshold", "reconnect.max < 1us"]].concat());
+    // On a busy machine, the run is not valid.
+    let late = ["--threshold", "reconnect.max < 1us", "--accept-invalid"];
+    let run = prony(&[&load[..], &late].concat());
     assert_eq!(run.code, 99, "{run:?}");
     assert!(run.stdout.contains("60, 60 after an end by the server"), "{run:?}");
 }

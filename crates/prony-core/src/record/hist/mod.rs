@@ -188,9 +188,10 @@ impl Hist {
         }
         // The sum of squares minus n times the squared mean. In integers, so that no digits cancel,
         // and with the mean as quotient and remainder, so that nothing overflows: no term exceeds
-        // the sum of squares.
+        // the sum of squares, but in damaged files.
         let (mean, rest) = (self.sum_ns / n, self.sum_ns % n);
-        let known = mean.saturating_mul(mean).saturating_mul(n) + 2 * mean * rest;
+        let between = mean.saturating_mul(rest).saturating_mul(2);
+        let known = mean.saturating_mul(mean).saturating_mul(n).saturating_add(between);
         let (whole, part) = (rest * rest / n, rest * rest % n);
         let spread = self.sum_sq_ns.saturating_sub(known).saturating_sub(whole);
         let spread = spread as f64 - part as f64 / n as f64;
