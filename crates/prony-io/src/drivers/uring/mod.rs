@@ -350,6 +350,8 @@ impl Backend for Uring {
         self.ring.next_batch();
         self.common.pace.read_clock();
         self.common.after_poll(m, n);
+        // Before anything else can send on their connections, whose rest is sent first.
+        self.ring.put_first(|id| unpack(id).0 == Op::Send);
         let mut handled = 0_u32;
         while let Some(completed) = self.ring.next() {
             self.complete(m, completed)?;

@@ -320,6 +320,17 @@ impl Ring {
         self.arena().clear();
     }
 
+    /// Have these completions of the batch come before all others.
+    pub(super) fn put_first(&mut self, is_first: impl Fn(u64) -> bool) {
+        let mut place = self.next;
+        for at in self.next..self.done.len() {
+            if is_first(self.done[at].user_data()) {
+                self.done[place..=at].rotate_right(1);
+                place += 1;
+            }
+        }
+    }
+
     /// The next completion of the batch.
     #[inline]
     pub(super) fn next(&mut self) -> Option<Completed> {
