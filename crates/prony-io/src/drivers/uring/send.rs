@@ -102,6 +102,10 @@ impl Uring {
                 return Flow::Continue(());
             }
         };
+        if c.slow {
+            // Two sends of the connection were cut short: bytes between them are missing.
+            return self.lost_order(id);
+        }
         c.slow = true;
         let mut bytes = self.spare_slow.pop().unwrap_or_default();
         bytes.extend_from_slice(&self.ring.bytes(batch, piece)[accepted..]);
@@ -160,6 +164,21 @@ impl Uring {
         } else {
             self.finish_close(id);
         }
+    }
+
+    /// The peer cannot make sense of what it gets: the connection has failed, whether or not its
+    /// receive is active.
+    #[cold]
+    fn lost_order(&mut self, id: ConnId) -> Flow {
+        let fault = errno::stream_fault(libc::ECONNRESET);
+        match self.conns.get_mut(id) {
+            Some(c) => {
+                c.send_fault = Some(fault);
+                self.pending.push((id, Pending::Refused(fault)));
+            }
+            None => self.finish_close(id),
+        }
+        Flow::Continue(())
     }
 
     fn recycle(&mut self, mut bytes: Vec<u8>) {
