@@ -138,7 +138,12 @@ pub(crate) fn path(text: &str, variables: &mut Variables) -> Text {
     // Segments may have parameters, too: `/a;jsessionid=1/b`.
     for (nth, part) in path.split_inclusive([';', '/']).enumerate() {
         match part.split_once('=') {
-            Some((name, value)) if nth > 0 && is_secret_name(name) => {
+            // The `=` at the end of a text in base64 have no value after them.
+            Some((name, value))
+                if nth > 0
+                    && is_secret_name(name)
+                    && !value.trim_matches(['=', ';', '/']).is_empty() =>
+            {
                 let end = value.trim_end_matches([';', '/']).len();
                 all.push(&format!("{name}="));
                 if end > 0 {
