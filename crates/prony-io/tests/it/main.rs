@@ -4,6 +4,7 @@
 mod child;
 mod dedicated;
 mod exchange;
+mod flood;
 mod load;
 mod machines;
 mod suite;
@@ -53,6 +54,7 @@ on_both_drivers!(
     suite::no_descriptor_for_an_accept,
     exchange::short_framing_over_tcp,
     exchange::long_messages_over_tcp,
+    flood::timers_keep_the_order_of_bytes,
     load::client_and_server_counts_agree,
     load::open_load_keeps_its_schedule,
     load::counts_are_consistent_with_a_hostile_server,

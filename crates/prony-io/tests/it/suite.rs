@@ -50,19 +50,19 @@ fn drive<M: Machine>(on: DriverChoice, config: Config, machine: &mut M) -> Drive
     driver.run(&mut watched, Clock::starting_now(), Control::new().stop_flag())
 }
 
-/// Run `body` against an echo server on the same driver. Returns the server's result.
-fn with_echo(
+/// Run `body` against this server on the same driver. Returns the server's result.
+pub(crate) fn with_server<M: Machine + Send>(
     on: DriverChoice,
     at: &Listen,
-    echo: Echo,
+    machine: M,
     body: impl FnOnce(&Listen),
-) -> Served<Echo> {
+) -> Served<M> {
     let listener = bind(at).expect("a loopback address can be bound");
     let local = listener.local().clone();
     let control = Control::new();
     let options = Options { driver: on, ..Options::default() };
     thread::scope(|s| {
-        let server = s.spawn(|| serve(vec![echo], &[listener], &options, &control, &|_, _| {}));
+        let server = s.spawn(|| serve(vec![machine], &[listener], &options, &control, &|_, _| {}));
         // Stop the server even if `body` panics; otherwise the scope would wait for it forever.
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&local)));
         control.stop_now();
@@ -74,11 +74,11 @@ fn with_echo(
     })
 }
 
-fn loopback() -> Listen {
+pub(crate) fn loopback() -> Listen {
     Listen::Tcp((Ipv4Addr::LOCALHOST, 0).into())
 }
 
-fn inet(at: &Listen) -> SocketAddr {
+pub(crate) fn inet(at: &Listen) -> SocketAddr {
     match at {
         Listen::Tcp(a) => *a,
         _ => panic!("a TCP listener"),
@@ -88,7 +88,7 @@ fn inet(at: &Listen) -> SocketAddr {
 /// Exchanges with an echo server on the same driver, checked on both sides.
 fn exchange(on: DriverChoice, plan: Exchange) -> DriverStats {
     let mut stats = DriverStats::default();
-    let served = with_echo(on, &loopback(), Echo::default(), |at| {
+    let served = with_server(on, &loopback(), Echo::default(), |at| {
         let mut client = Client::new(plan);
         stats = drive(on, config(&[inet(at)]), &mut client);
         assert_eq!(client.faults, []);
@@ -149,7 +149,7 @@ fn reset(stream: TcpStream) {
 
 pub(crate) fn half_close_keeps_our_direction_open(on: DriverChoice) {
     // The echo server sees the end of the stream early, and must still send everything.
-    let served = with_echo(on, &loopback(), Echo::default(), |at| {
+    let served = with_server(on, &loopback(), Echo::default(), |at| {
         let mut s = TcpStream::connect(inet(at)).unwrap();
         let sent: Vec<u8> = (0..3 << 20).map(|i: u32| i as u8).collect();
         let (mut half, copy) = (s.try_clone().unwrap(), sent.clone());
@@ -174,7 +174,7 @@ pub(crate) fn refused_connect_tries_the_next_address(on: DriverChoice) {
     drive(on, config(&[closed]), &mut client);
     assert_eq!(client.faults, [Some(Fault::ConnectRefused); 3]);
 
-    let served = with_echo(on, &loopback(), Echo::default(), |at| {
+    let served = with_server(on, &loopback(), Echo::default(), |at| {
         let mut client = Client::new(Exchange { connections: 3, ..ONCE });
         drive(on, config(&[closed, inet(at)]), &mut client);
         assert_eq!(client.faults, []);
@@ -219,7 +219,7 @@ pub(crate) fn orderly_close_delivers_everything(on: DriverChoice) {
     // The server closes while our data is unread and still arriving: a plain close would reset the
     // connection and discard its last bytes.
     let echo = Echo::closing_after(1000, 2 << 20);
-    let served = with_echo(on, &loopback(), echo, |at| {
+    let served = with_server(on, &loopback(), echo, |at| {
         let mut s = TcpStream::connect(inet(at)).unwrap();
         s.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut half = s.try_clone().unwrap();
@@ -339,7 +339,7 @@ pub(crate) fn unix_sockets(on: DriverChoice) {
     };
     assert_eq!(to(ONCE).faults, [Some(Fault::ConnectRefused)]);
     let at = Listen::Unix(path.clone());
-    let served = with_echo(on, &at, Echo::default(), |_| {
+    let served = with_server(on, &at, Echo::default(), |_| {
         for plan in [
             Exchange { connections: 100, messages: 5, ..ONCE },
             Exchange { connections: 2, messages: 2, size: 3 << 20, ..ONCE },
@@ -400,7 +400,7 @@ pub(crate) fn source_addresses_are_used_in_turn(on: DriverChoice) {
 
 pub(crate) fn accept_storm(on: DriverChoice) {
     let connections = at_most(400);
-    let served = with_echo(on, &loopback(), Echo::default(), |at| {
+    let served = with_server(on, &loopback(), Echo::default(), |at| {
         let all: Vec<_> = (0..connections).map(|_| TcpStream::connect(inet(at)).unwrap()).collect();
         for (i, mut s) in all.iter().enumerate() {
             s.write_all(&[i as u8; 3]).unwrap();
@@ -482,7 +482,7 @@ pub(crate) fn no_descriptors_left(on: DriverChoice) {
 
 pub(crate) fn no_descriptor_for_an_accept(on: DriverChoice) {
     alone(&test_name(on, "no_descriptor_for_an_accept"), || {
-        let served = with_echo(on, &loopback(), Echo::default(), |at| {
+        let served = with_server(on, &loopback(), Echo::default(), |at| {
             // Once the server replies, it has all descriptors for itself.
             let mut first = TcpStream::connect(inet(at)).unwrap();
             first.write_all(b"hello").unwrap();

@@ -350,8 +350,13 @@ impl Backend for Uring {
         self.ring.next_batch();
         self.common.pace.read_clock();
         self.common.after_poll(m, n);
-        // Before anything else can send on their connections, whose rest is sent first.
-        self.ring.put_first(|id| unpack(id).0 == Op::Send);
+        // Before the machine is called, also for a timer: it could send on these connections, whose
+        // rest goes first.
+        for _ in 0..self.ring.put_first(|id| unpack(id).0 == Op::Send) {
+            if let Some(completed) = self.ring.next() {
+                self.short_send(unpack(completed.id()).1, completed.result)?;
+            }
+        }
         let mut handled = 0_u32;
         while let Some(completed) = self.ring.next() {
             self.complete(m, completed)?;

@@ -320,8 +320,8 @@ impl Ring {
         self.arena().clear();
     }
 
-    /// Have these completions of the batch come before all others.
-    pub(super) fn put_first(&mut self, is_first: impl Fn(u64) -> bool) {
+    /// Have these completions of the batch come before all others. Returns how many they are.
+    pub(super) fn put_first(&mut self, is_first: impl Fn(u64) -> bool) -> usize {
         let mut place = self.next;
         for at in self.next..self.done.len() {
             if is_first(self.done[at].user_data()) {
@@ -329,6 +329,7 @@ impl Ring {
                 place += 1;
             }
         }
+        place - self.next
     }
 
     /// The next completion of the batch.
