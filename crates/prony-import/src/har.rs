@@ -226,6 +226,7 @@ fn form(fields: Vec<Field>) -> Body {
         file: field.file_name,
         kind: field.content_type,
         content: field.value.into_bytes().into(),
+        ..Part::default()
     };
     multipart::body(fields.into_iter().map(part).collect()).expect("no field is a variable")
 }

@@ -21,7 +21,7 @@ mod openapi;
 mod postman;
 mod scripts;
 mod secrets;
-mod shell_words;
+mod shell;
 mod text;
 mod unique;
 mod url;
@@ -147,6 +147,17 @@ pub(crate) enum Body {
     Bytes(Vec<u8>),
 }
 
+impl Body {
+    /// Whether nothing is sent.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Text(text) => text.is_empty(),
+            Self::Bytes(bytes) => bytes.is_empty(),
+        }
+    }
+}
+
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
@@ -231,25 +242,23 @@ pub fn import(
     options: &Options<'_>,
 ) -> Result<Import, String> {
     let context = &Context::new(options);
-    if format == Format::Wsesslog {
-        // Bodies in it may be any bytes.
-        let import = wsesslog::read(bytes, context).map_err(|e| format!("{name}{e}"))?;
-        return finished(import, name, options);
-    }
-    let text = str::from_utf8(bytes).map_err(|e| {
-        let line = 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count();
-        format!("{name}:{line}: this is not UTF-8 text")
-    })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    let text = || {
+        str::from_utf8(bytes).map_err(|e| {
+            let line = 1 + bytes[..e.valid_up_to()].iter().filter(|&&b| b == b'\n').count();
+            format!(":{line}: this is not UTF-8 text")
+        })
+    };
     let read = match format {
-        Format::Har => har::read(text, options.all_sites),
-        Format::Curl => curl::read(text, context),
-        Format::OpenApi => openapi::read(text, context),
-        Format::Postman => postman::read(text, context),
-        Format::Vegeta => vegeta::read(text, context),
-        Format::Http => http_file::read(text, context),
-        Format::Urls => list::read(text, context),
-        Format::Wsesslog => unreachable!("it was read above"),
+        Format::Har => text().and_then(|text| har::read(text, options.all_sites)),
+        // Words of a shell, and bodies, may be any bytes.
+        Format::Curl => curl::read(bytes, context),
+        Format::Wsesslog => wsesslog::read(bytes, context),
+        Format::OpenApi => text().and_then(|text| openapi::read(text, context)),
+        Format::Postman => text().and_then(|text| postman::read(text, context)),
+        Format::Vegeta => text().and_then(|text| vegeta::read(text, context)),
+        Format::Http => text().and_then(|text| http_file::read(text, context)),
+        Format::Urls => text().and_then(|text| list::read(text, context)),
     };
     let mut import = read.map_err(|e| format!("{name}{e}"))?;
     context.check().map_err(|e| format!("{name}: {e}"))?;

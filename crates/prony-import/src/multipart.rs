@@ -14,6 +14,10 @@ pub(crate) struct Part {
     pub(crate) file: Option<String>,
     /// The value of its `Content-Type`.
     pub(crate) kind: Option<String>,
+    /// It is attached, and no field of a form.
+    pub(crate) is_attached: bool,
+    /// Other headers, each a line.
+    pub(crate) headers: Vec<String>,
     pub(crate) content: Content,
 }
 
@@ -41,15 +45,12 @@ impl From<Vec<u8>> for Content {
 
 /// The value of `Content-Type`.
 pub(crate) fn kind() -> String {
-    format!("multipart/form-data; boundary={BOUNDARY}")
+    format!("multipart/form-data; {}", boundary())
 }
 
-/// The value of a `Content-Type` that was given, with the boundary of the body.
-pub(crate) fn with_boundary(kind: &str) -> String {
-    let kind = kind.split(';').map(str::trim);
-    let is_other = |part: &&str| !part.is_empty() && !part.starts_with("boundary=");
-    let parts: Vec<&str> = kind.filter(is_other).collect();
-    format!("{}; boundary={BOUNDARY}", parts.join("; "))
+/// The parameter of a `Content-Type` that names the boundary.
+pub(crate) fn boundary() -> String {
+    format!("boundary={BOUNDARY}")
 }
 
 /// The body.
@@ -64,9 +65,12 @@ pub(crate) fn body(parts: Vec<Part>) -> Result<Body, String> {
         None => text.push(more),
     };
     for part in parts {
-        let quoted = |text: &str| text.replace('"', "%22");
+        // As browsers and curl write what a name in quotes cannot have.
+        let quoted =
+            |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
         let mut head = format!(
-            "--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{}\"",
+            "--{BOUNDARY}\r\nContent-Disposition: {}; name=\"{}\"",
+            if part.is_attached { "attachment" } else { "form-data" },
             quoted(&part.name)
         );
         if let Some(file) = &part.file {
@@ -74,6 +78,9 @@ pub(crate) fn body(parts: Vec<Part>) -> Result<Body, String> {
         }
         if let Some(kind) = &part.kind {
             head.push_str(&format!("\r\nContent-Type: {kind}"));
+        }
+        for line in &part.headers {
+            head.push_str(&format!("\r\n{line}"));
         }
         head.push_str("\r\n\r\n");
         add(&mut text, &mut bytes, &head);

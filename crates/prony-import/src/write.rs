@@ -48,14 +48,9 @@ impl Import {
             self.all().for_each(|r| _ = writeln!(out, "  {},", inline(r, &target, "")));
             out.push_str("]\n");
         }
-        if self.insecure || self.cacert.is_some() {
-            out.push_str("\n[tls]\n");
-        }
-        if self.insecure {
-            out.push_str("insecure = true\n");
-        }
-        if let Some(path) = &self.cacert {
-            let _ = writeln!(out, "cacert = {}", quoted(path));
+        // Without TLS, a plan has none of its settings.
+        if self.all().any(|request| request.origin.starts_with("https:")) {
+            out.push_str(&self.tls());
         }
         if !self.variables.is_empty() {
             out.push_str("\n# Fill these in, or write \"{{env NAME}}\" to read the environment.\n");
@@ -77,6 +72,21 @@ impl Import {
                 session.steps.iter().for_each(|step| write_step(&mut out, step, &target));
                 out.push_str("]\n");
             }
+        }
+        out
+    }
+
+    /// The settings of TLS, if there are some.
+    fn tls(&self) -> String {
+        let mut out = String::new();
+        if self.insecure || self.cacert.is_some() {
+            out.push_str("\n[tls]\n");
+        }
+        if self.insecure {
+            out.push_str("insecure = true\n");
+        }
+        if let Some(path) = &self.cacert {
+            let _ = writeln!(out, "cacert = {}", quoted(path));
         }
         out
     }
@@ -137,7 +147,8 @@ fn inline(request: &Request, target: &str, more: &str) -> String {
         false => format!("url = \"{}{}", escaped(&request.origin), &path[1..]),
     };
     let mut keys = vec![at];
-    let usual = if matches!(request.body, Body::None) { "GET" } else { "POST" };
+    // What is empty is no body in a plan.
+    let usual = if request.body.is_empty() { "GET" } else { "POST" };
     if request.method != usual {
         keys.push(format!("method = {}", quoted(&request.method)));
     }
@@ -149,6 +160,7 @@ fn inline(request: &Request, target: &str, more: &str) -> String {
         keys.push(format!("headers = [{}]", lines.collect::<Vec<_>>().join(", ")));
     }
     match &request.body {
+        body if body.is_empty() => {}
         Body::None => {}
         Body::Text(body) => {
             let is_plain = !body.literals().starts_with('@');

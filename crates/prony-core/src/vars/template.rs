@@ -177,6 +177,22 @@ impl Template {
         out.extend_from_slice(rest);
     }
 
+    /// The text of which [`escape`](Self::escape) makes this one. `None`: it has other fields.
+    pub fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
+        const QUOTED: &[u8] = br#"{{"{{"}}"#;
+        let mut plain = Vec::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.windows(2).position(|pair| pair == b"{{") {
+            plain.extend_from_slice(&rest[..at]);
+            plain.extend_from_slice(b"{{");
+            rest = rest[at..].strip_prefix(QUOTED)?;
+        }
+        plain.extend_from_slice(rest);
+        let mut again = Vec::with_capacity(text.len());
+        Self::escape(&plain, &mut again);
+        (again == text).then_some(plain)
+    }
+
     /// The names of the environment variables in the fields of a text.
     pub fn environment(text: &[u8]) -> Vec<String> {
         let (mut names, mut at) = (Vec::new(), 0);

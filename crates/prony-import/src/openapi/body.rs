@@ -83,6 +83,7 @@ impl<'a> Reader<'a> {
                 file: is_file.then(|| "file".to_owned()),
                 kind,
                 content: text.into_bytes().into(),
+                ..Part::default()
             }
         };
         match value {

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prony_core::grpc::Gzip;
 use prony_core::plan::CallSpec;
+use prony_core::vars::Template;
 use toml::de::DeValue;
 
 use super::dynamic;
@@ -16,6 +17,14 @@ use crate::files::{self, Body};
 use crate::form::{Form, Part, PartArg, checked_kind};
 
 const BODY: &str = "a string, \"@FILE\", { text = ... }, { file = ... } or { base64 = ... }";
+
+/// A body that was read.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    pub(super) body: Body,
+    /// What looks like fields in it is none: it was given as bytes.
+    pub(super) is_literal: bool,
+}
 const FORM: &str =
     "{ name = \"text\", file = \"@FILE\", ... } or [\"name=text\", \"file=@FILE\", ...]";
 const PART: &str =
@@ -23,7 +32,7 @@ const PART: &str =
 
 impl<'a> Requests<'a> {
     /// Reads the body of a request, or its form.
-    pub(super) fn content(&mut self, section: &mut Section<'a>) -> (Body, Option<Form>) {
+    pub(super) fn content(&mut self, section: &mut Section<'a>) -> (Content, Option<Form>) {
         let (body, form) = (section.take("body"), section.take("form"));
         if let (Some(_), Some(form)) = (&body, &form) {
             self.problems.add(form.at, "`form` is a body of its own; omit `body`");
@@ -87,21 +96,39 @@ impl<'a> Requests<'a> {
     }
 
     /// Reads the body of a request in any form. A file over 64 MiB is only opened.
-    fn body_of_request(&mut self, item: Item<'a>) -> Option<Body> {
+    fn body_of_request(&mut self, item: Item<'a>) -> Option<Content> {
         let Some((item, file)) = self.file_of_body(item)? else {
-            return bytes(&mut self.problems, item, BODY).map(Body::Bytes);
+            let (bytes, is_literal) = self.bytes_of_body(item)?;
+            return Some(Content { body: Body::Bytes(bytes), is_literal });
         };
         let path = self.path(item, file)?;
         let body = files::body("the file", &path);
-        body.map_err(|why| self.problems.add(item.at, format!("`{}`: {why}", item.key))).ok()
+        let body = body.map_err(|why| self.problems.add(item.at, format!("`{}`: {why}", item.key)));
+        body.ok().map(|body| Content { body, is_literal: false })
     }
 
-    /// Reads a body in any form.
-    pub(super) fn body(&mut self, item: Item<'a>) -> Option<Vec<u8>> {
+    /// Reads a body in any form, and whether what looks like fields in it is none.
+    pub(super) fn body(&mut self, item: Item<'a>) -> Option<(Vec<u8>, bool)> {
         match self.file_of_body(item)? {
-            Some((item, file)) => self.file(item, file).map(|(_, bytes)| bytes),
-            None => bytes(&mut self.problems, item, BODY),
+            Some((item, file)) => self.file(item, file).map(|(_, bytes)| (bytes, false)),
+            None => self.bytes_of_body(item),
         }
+    }
+
+    /// Reads a body that is no file. Bytes in base64 have no fields, unless they say so.
+    fn bytes_of_body(&mut self, item: Item<'a>) -> Option<(Vec<u8>, bool)> {
+        let DeValue::Table(table) = item.value else {
+            return bytes(&mut self.problems, item, BODY).map(|bytes| (bytes, false));
+        };
+        if let (2, Some(code), Some(templates)) =
+            (table.len(), table.get("base64"), table.get("templates"))
+        {
+            let templates = Item::new("templates", templates).boolean(&mut self.problems);
+            let bytes = decoded(&mut self.problems, Item::new(item.key, code));
+            return Some((bytes?, !templates?));
+        }
+        let bytes = bytes(&mut self.problems, item, BODY)?;
+        Some((bytes, table.contains_key("base64")))
     }
 
     /// The file that a body names, if it names one. `None`: its name is no text.
@@ -218,11 +245,22 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Give the request its form, if it has one, and decide whether it is a template.
-pub(super) fn fill(call: &mut CallSpec, form: Option<Form>, templates: Option<bool>) {
+/// Give the request its form, if it has one, and decide whether it is a template. In one, a literal
+/// body has no fields.
+pub(super) fn fill(
+    call: &mut CallSpec,
+    form: Option<Form>,
+    is_literal: bool,
+    templates: Option<bool>,
+) {
     let has_fields = form.as_ref().is_some_and(Form::has_fields);
-    let is_template = has_fields || dynamic::looks_like_template(call);
+    let is_template = has_fields || dynamic::looks_like_template(call, is_literal);
     call.template = templates.unwrap_or(is_template);
+    // Messages of gRPC that are encoded have no fields anyway.
+    if is_literal && call.template && call.grpc.is_none() {
+        let plain = std::mem::take(&mut call.body);
+        Template::escape(&plain, &mut call.body);
+    }
     if let Some(form) = form {
         call.body = form.body(call.template);
     }
@@ -250,10 +288,15 @@ pub(super) fn bytes(
         item.wrong_type(problems, expected);
         return None;
     };
+    decoded(problems, Item::new(item.key, code))
+}
+
+/// The bytes of a text in base64.
+fn decoded(problems: &mut Problems<'_>, item: Item<'_>) -> Option<Vec<u8>> {
     let decode = |text: &str| {
         let text: String = text.split_ascii_whitespace().collect();
         let wrong = |_| "this is not base64: letters, digits, + and /, padded with =".to_owned();
         BASE64.decode(text).map_err(wrong)
     };
-    Item::new(item.key, code).parse(problems, "a string in base64", decode)
+    item.parse(problems, "a string in base64", decode)
 }

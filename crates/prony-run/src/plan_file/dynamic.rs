@@ -24,9 +24,10 @@ const EXTRACT: &str = "{ variable = { header = ... }, ... }; or regex, json or b
 /// How many errors of templates get their places, which takes time.
 const PLACED: usize = 1_000;
 
-/// Whether a request without the key `templates` is a template.
-pub(super) fn looks_like_template(call: &CallSpec) -> bool {
-    !call.bare && texts(call).any(Template::has_fields)
+/// Whether a request without the key `templates` is a template. A literal body makes none.
+pub(super) fn looks_like_template(call: &CallSpec, has_literal_body: bool) -> bool {
+    let body = (!has_literal_body).then_some(&call.body[..]);
+    !call.bare && texts_before_body(call).chain(body).any(Template::has_fields)
 }
 
 /// Reads the environment variables that templates name. Leaves out unset ones, so that the check of
@@ -50,9 +51,13 @@ pub(super) fn read_environment(targets: &mut Targets) {
 
 /// The parts of a request that can contain template fields.
 fn texts(call: &CallSpec) -> impl Iterator<Item = &[u8]> {
+    texts_before_body(call).chain([&call.body[..]])
+}
+
+fn texts_before_body(call: &CallSpec) -> impl Iterator<Item = &[u8]> {
     let values = call.headers.iter().map(|(_, value)| value.as_bytes());
     let awaited = call.awaited_text().map(str::as_bytes);
-    values.chain([call.path.as_bytes(), &call.body[..]]).chain(awaited)
+    values.chain([call.path.as_bytes()]).chain(awaited)
 }
 
 impl<'a> Requests<'a> {

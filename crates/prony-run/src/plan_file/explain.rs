@@ -12,6 +12,7 @@ use prony_core::plan::{
 };
 use prony_core::target::{Endpoint, Url, UrlKind};
 use prony_core::units::Span;
+use prony_core::vars::Template;
 
 use super::checks;
 use super::control;
@@ -320,8 +321,9 @@ impl<'p> Writer<'p> {
         if call.bare && !self.bare {
             add("bare", "true".into());
         }
+        let (body, is_literal) = body(call);
         if !call.body.is_empty() {
-            add("body", body(&call.body));
+            add("body", body);
         }
         if let Some(file) = &call.file {
             add("body", format!("{{ file = {} }}", quoted(&file.name)));
@@ -354,7 +356,7 @@ impl<'p> Writer<'p> {
             let list = &self.plan.checks.list;
             add("checks", checks::list(call.checks.iter().map(|&check| &list[check as usize])));
         }
-        if call.template != dynamic::looks_like_template(call) {
+        if call.template != dynamic::looks_like_template(call, is_literal) {
             add("templates", call.template.to_string());
         }
         fields
@@ -491,11 +493,21 @@ pub(super) fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
     all
 }
 
-/// The body. Text that starts with `@` would be read as a file name.
-pub(super) fn body(bytes: &[u8]) -> String {
+/// A body as a plan file has it, and whether it is literal there. Text that starts with `@` would
+/// be read as a file name.
+pub(super) fn body(call: &CallSpec) -> (String, bool) {
+    let bytes = &call.body[..];
     match std::str::from_utf8(bytes) {
-        Ok(text) if text.starts_with('@') => format!("{{ text = {} }}", quoted(text)),
-        _ => text_or_base64(bytes),
+        Ok(text) if text.starts_with('@') => (format!("{{ text = {} }}", quoted(text)), false),
+        Ok(text) => (quoted(text), false),
+        Err(_) if !call.template || call.grpc.is_some() => (text_or_base64(bytes), true),
+        Err(_) => match Template::unescaped(bytes) {
+            Some(plain) => (text_or_base64(&plain), true),
+            None => {
+                let code = BASE64.encode(bytes);
+                (format!("{{ base64 = \"{code}\", templates = true }}"), false)
+            }
+        },
     }
 }
 

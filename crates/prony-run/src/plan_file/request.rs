@@ -172,9 +172,9 @@ impl<'a> Requests<'a> {
         if socket::is_step(section) {
             return self.socket_step(section);
         }
-        let (body, form) = self.content(section);
+        let (content, form) = self.content(section);
         let compress = section.take("compress");
-        let has_content = !body.is_empty() || form.is_some();
+        let has_content = !content.body.is_empty() || form.is_some();
         let method = section
             .take("method")
             .and_then(|item| item.parse(&mut self.problems, "a method, as \"PUT\"", values::method))
@@ -194,7 +194,7 @@ impl<'a> Requests<'a> {
         let raw = section.take("raw").and_then(|i| bytes(&mut self.problems, i, "a string"));
         let goal = self.goal(section)?;
         let mut call = self.finish(goal, method.into(), headers, Vec::new());
-        body.put_into(&mut call);
+        content.body.put_into(&mut call);
         call.extract = extract;
         call.checks = checks.into();
         (call.redirects, call.grpc, call.unsigned) = (redirects, grpc, unsigned);
@@ -203,7 +203,7 @@ impl<'a> Requests<'a> {
         call.raw = raw.unwrap_or_default();
         call.name = name;
         call.expect = expect.map(Box::new);
-        body::fill(&mut call, form, templates);
+        body::fill(&mut call, form, content.is_literal, templates);
         self.compress(compress, &mut call);
         self.checked(section.at, call)
     }
@@ -333,7 +333,7 @@ impl<'a> Requests<'a> {
             Ok(goal) => {
                 let mut call =
                     self.finish(goal, CallSpec::method_of(method), Vec::new(), Vec::new());
-                call.template = dynamic::looks_like_template(&call);
+                call.template = dynamic::looks_like_template(&call, false);
                 self.checked(item.at, call)
             }
             Err(why) => {

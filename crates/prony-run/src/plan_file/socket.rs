@@ -7,6 +7,7 @@ use prony_core::script::{Awaited, Content};
 use prony_core::target::{Url, UrlKind};
 use toml::de::DeValue;
 
+use super::body::fill;
 use super::dynamic;
 use super::explain::{Writer, array, body, expectations, headers, quoted};
 use super::reader::{Item, Section};
@@ -56,9 +57,10 @@ impl<'a> Requests<'a> {
             None => Some(self.only_socket()),
         };
         let name_of_socket = socket.clone().flatten();
-        let mut call = match (open, close) {
-            (Some(open), _) => self.opened(section, open, name_of_socket),
-            (None, Some(close)) => self.closed(section, close, name_of_socket),
+        let plain = |call| (call, false);
+        let (mut call, is_literal) = match (open, close) {
+            (Some(open), _) => self.opened(section, open, name_of_socket).map(plain),
+            (None, Some(close)) => self.closed(section, close, name_of_socket).map(plain),
             (None, None) => self.sent(section, send, wait, name_of_socket),
         }?;
         call.socket_name = socket?;
@@ -70,7 +72,7 @@ impl<'a> Requests<'a> {
         call.expect = Some(Box::new(expect));
         (call.extract, call.checks, call.name) = (extract, checks.into(), name);
         call.authority = host.map_or(call.authority, Into::into);
-        call.template = templates.unwrap_or_else(|| dynamic::looks_like_template(&call));
+        fill(&mut call, None, is_literal, templates);
         self.checked(section.at, call)
     }
 
@@ -127,14 +129,14 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Reads `send`, `wait-for`, or both.
+    /// Reads `send`, `wait-for`, or both, and whether the message is literal.
     fn sent(
         &mut self,
         section: &mut Section<'a>,
         send: Option<Item<'a>>,
         wait: Option<Item<'a>>,
         name: Option<Arc<str>>,
-    ) -> Option<CallSpec> {
+    ) -> Option<(CallSpec, bool)> {
         let binary = section.take("binary");
         let within = section.take("within");
         let data = send.map(|item| self.body(item));
@@ -152,11 +154,11 @@ impl<'a> Requests<'a> {
             Some(message) => Some(Wait { message: message?, within }),
             None => None,
         };
-        let (data, step) = match data {
+        let ((data, is_literal), step) = match data {
             Some(data) => (data?, SocketStep::Send { binary, wait }),
-            None => (Vec::new(), SocketStep::Wait(wait?)),
+            None => ((Vec::new(), false), SocketStep::Wait(wait?)),
         };
-        self.on_socket(section, data, step, name)
+        self.on_socket(section, data, step, name).map(|call| (call, is_literal))
     }
 
     /// Reads what a message must have that a step waits for.
@@ -295,6 +297,7 @@ impl Writer<'_> {
     /// Writes the keys of a step.
     pub(super) fn step(&self, call: &CallSpec, step: &SocketStep) -> Vec<String> {
         let mut fields = Vec::new();
+        let (data, is_literal) = body(call);
         let mut add = |key: &str, value: String| fields.push(format!("{key} = {value}"));
         match step {
             SocketStep::Open { subprotocols } => {
@@ -309,7 +312,7 @@ impl Writer<'_> {
                 }
             }
             SocketStep::Send { binary, .. } => {
-                add("send", body(&call.body));
+                add("send", data);
                 if *binary {
                     add("binary", "true".into());
                 }
@@ -354,7 +357,7 @@ impl Writer<'_> {
             let list = &self.plan.checks.list;
             add("checks", checks::list(call.checks.iter().map(|&check| &list[check as usize])));
         }
-        if call.template != dynamic::looks_like_template(call) {
+        if call.template != dynamic::looks_like_template(call, is_literal) {
             add("templates", call.template.to_string());
         }
         fields

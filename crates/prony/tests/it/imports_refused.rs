@@ -15,8 +15,8 @@ fn files_elsewhere_need_an_option() {
     let (file, folder) = (file.to_str().expect("UTF-8"), elsewhere.path().display().to_string());
     let ended = prony(&["import", "curl", file]);
     assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
-    let why = "file:2: PATH: this file is not in the folder of the input; if the plan should have \
-               it, name its folder with --files-from DIR";
+    let why = "can be sent (PATH: this file is not in the folder of the input; if the plan should \
+               have it, name its folder with --files-from DIR: line 2)";
     assert!(
         ended.stderr.contains(&why.replace("PATH", &secret.display().to_string())),
         "{ended:?}"
@@ -36,7 +36,7 @@ fn files_that_cannot_be_imported_are_refused_with_their_place() {
         ("har", "{\"log\": {}}", "file: there is no request in it that can be sent"),
         ("curl", "wget http://h/\n", "can be sent (the program wget is not curl: line 1)"),
         ("curl", "\ncurl 'http://h/\n", "file:2: a word starts with ', and there is no ' that"),
-        ("curl", "curl --foo http://h/\n", "file:1: the option --foo of curl is not supported"),
+        ("curl", "curl --foo http://h/\n", "the option --foo of curl is not supported: line 1"),
         ("curl", "curl -d @nope http://h/\n", "nope: No such file or directory"),
         ("openapi", "openapi: 3.0.0\n", "file: it names no server; name one with --to URL"),
         ("openapi", "openapi: 3.0.0\npaths: [\n", "file:3:1: this is not YAML: "),

@@ -17,6 +17,7 @@ mod closers;
 mod compare;
 mod counters;
 mod damaged;
+mod differential;
 mod documents;
 mod dynamic;
 mod events;

@@ -233,6 +233,46 @@ fn session_files_in_httperf_format_have_no_templates() {
     assert_eq!(plan, planned.plan);
 }
 
+/// Bytes in base64 have no fields, whatever they look like, unless they say so.
+#[test]
+fn bytes_stay_literal_in_templates() {
+    let sent = |more: &str| {
+        let code = "/3t7/3t7fX3/";
+        let text = format!(
+            "url = \"http://h\"\nsessions = 1\n[[session]]\nrequest = [\n\
+             {{ path = \"/{{{{session}}}}\", body = {{ base64 = \"{code}\"{more} }} }},\n]\n"
+        );
+        let plan = parse("p", &text, None, &around())?.plan;
+        let written = super::explain(&plan, &[]);
+        assert_eq!(self::plan(&written), plan, "{written}");
+        Ok::<_, Vec<String>>((plan.calls[0].body.clone(), written.contains("templates")))
+    };
+    let escaped = b"\xff{{\"{{\"}}\xff{{\"{{\"}}}}\xff";
+    assert_eq!(sent("").expect("a plan"), (escaped.to_vec(), false));
+    assert_eq!(sent(", templates = false").expect("a plan"), (escaped.to_vec(), false));
+    let error = sent(", templates = true").expect_err("an end of the field is missing");
+    assert!(error[0].contains("not UTF-8"), "{error:?}");
+    // Without fields elsewhere, the request is no template.
+    let text = "url = \"http://h\"\nrequests = 1\nrequest = [{ body = { base64 = \"/3t7\" } }]";
+    let plan = plan(text);
+    assert!(!plan.calls[0].template);
+    assert_eq!(plan.calls[0].body, b"\xff{{");
+    assert_eq!(self::plan(&super::explain(&plan, &[])), plan);
+    // A body of bytes can have fields.
+    let text = "url = \"http://h\"\nsessions = 1\n[[session]]\nrequest = [{ path = \"/\", body = \
+                { base64 = \"/3t7c2Vzc2lvbn19\", templates = true } }]";
+    let plan = self::plan(text);
+    assert!(plan.calls[0].template);
+    assert_eq!(plan.calls[0].body, b"\xff{{session}}");
+    assert_eq!(self::plan(&super::explain(&plan, &[])), plan);
+    // So can messages.
+    let text = "url = \"ws://h\"\nsessions = 1\n[[session]]\nrequest = [{ open = \"/\" }, \
+                { send = { base64 = \"/3t7\" }, binary = true }]";
+    let plan = self::plan(text);
+    assert!(!plan.calls[1].template);
+    assert_eq!(self::plan(&super::explain(&plan, &[])), plan);
+}
+
 /// The path of a whole URL has fields as a path alone has them, with spaces in them.
 #[test]
 fn urls_have_fields() {

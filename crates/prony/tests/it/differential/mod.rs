@@ -1,0 +1,8 @@
+//! What a program sends, beside what prony sends for the same input: byte for byte, at a server
+//! that keeps what arrives.
+
+mod curl;
+mod curl_lines;
+mod literal;
+pub(crate) mod logger;
+pub(crate) mod request;
