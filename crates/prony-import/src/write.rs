@@ -7,13 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use prony_core::plain::{self, Sink};
-use prony_core::plan::Think;
+use prony_core::plan::{Data, Think};
 
 use crate::text::Text;
 use crate::{Body, Extract, Import, Request, Step};
-
-/// The value of a variable that nobody has filled in.
-pub(crate) const BLANK: &str = "FILL-IN";
 
 impl Import {
     /// The text of the plan file. `heading` is its first line, without `#`.
@@ -56,7 +53,7 @@ impl Import {
             out.push_str("\n# Fill these in, or write \"{{env NAME}}\" to read the environment.\n");
             out.push_str("[variables]\n");
             for (name, of) in &self.variables {
-                let _ = writeln!(out, "{name} = {} # {}", quoted(BLANK), plain::line(of));
+                let _ = writeln!(out, "{name} = {} # {}", quoted(Data::BLANK), plain::line(of));
             }
         }
         if !is_list {

@@ -24,6 +24,10 @@ pub struct Data {
 }
 
 impl Data {
+    /// The value of a variable that an import has left to be filled in. Plan files with it are
+    /// refused.
+    pub const BLANK: &str = "FILL-IN";
+
     /// How many sessions have rows in all tables whose rows limit their number; `u64::MAX`: all.
     pub fn sessions_max(&self) -> u64 {
         self.tables.iter().filter_map(|table| table.sessions_max()).min().unwrap_or(u64::MAX)

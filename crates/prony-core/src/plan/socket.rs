@@ -156,9 +156,9 @@ impl SocketStep {
 }
 
 impl CallSpec {
-    /// The text that the value of the awaited message must equal, if the call waits for one.
+    /// The text that the awaited message is compared with, if the call waits for one.
     pub fn awaited_text(&self) -> Option<&str> {
-        self.socket.as_ref()?.wait()?.message.equals.as_deref()
+        self.socket.as_ref()?.wait()?.message.text().map(String::as_str)
     }
 }
 

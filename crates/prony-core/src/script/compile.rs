@@ -60,8 +60,8 @@ pub enum Part {
     Path,
     /// The value of the header with this index.
     Header(usize),
-    /// The text that the message equals for which it waits.
-    Equals,
+    /// The text that the message is compared with for which it waits.
+    Awaited,
     /// Its body.
     Body,
     /// Its extract with this index.
@@ -112,19 +112,15 @@ impl Script {
         let plain = |call: &CallSpec| !call.template && call.extract.is_empty();
         let mut problems = Vec::new();
         let mut scope = scope(plan, &mut problems)?;
-        let mut initial = Vec::new();
-        if problems.is_empty() {
-            initial = initial_values(plan, &mut scope, &mut problems);
-        }
-        // The others can follow from the first one.
+        // Without the right names, other errors can follow from these.
         if !problems.is_empty() {
-            problems.truncate(1);
             return Err(problems);
         }
+        let initial = initial_values(plan, &mut scope, &mut problems);
         let has_control = plan.sessions.as_ref().is_some_and(Sessions::has_control);
         let is_plain = cookies == Cookies::Off && !has_control && plan.calls.iter().all(plain);
         if is_plain {
-            return Ok(None);
+            return if problems.is_empty() { Ok(None) } else { Err(problems) };
         }
         let flow = match Flow::new(plan, &scope) {
             Ok(flow) => flow,
@@ -137,8 +133,7 @@ impl Script {
         for (index, spec) in plan.calls.iter().enumerate() {
             let mut errors = Vec::new();
             calls.push(compile(spec, &mut scope, &mut errors));
-            let first = errors.into_iter().next();
-            problems.extend(first.map(|e| ScriptError { call: Some(index), ..e }));
+            problems.extend(errors.into_iter().map(|e| ScriptError { call: Some(index), ..e }));
             scope.sent = None;
         }
         if problems.is_empty() {
@@ -319,7 +314,7 @@ impl std::fmt::Display for ScriptError {
             Part::Call => {}
             Part::Path => write!(f, "the path: ")?,
             Part::Header(index) => write!(f, "header {}: ", index + 1)?,
-            Part::Equals => write!(f, "`equals`: ")?,
+            Part::Awaited => write!(f, "`wait-for`: ")?,
             Part::Body => write!(f, "the body: ")?,
             Part::Extract(index) => write!(f, "extract {}: ", index + 1)?,
             Part::Variable(index) => write!(f, "variable {}: ", index + 1)?,
@@ -438,7 +433,7 @@ fn compile(spec: &CallSpec, scope: &mut Scope, errors: &mut Vec<ScriptError>) ->
         call.gzip = spec.gzip;
         call.body_first = call.gzip || parts.iter().any(Template::names_sent);
         if let Some(text) = spec.awaited_text() {
-            parts.push(parse(Part::Equals, text.as_bytes(), scope, &mut draws, errors));
+            parts.push(parse(Part::Awaited, text.as_bytes(), scope, &mut draws, errors));
             call.equals = true;
         }
         parts.push(match &spec.grpc {
@@ -504,7 +499,7 @@ impl Call {
         match index {
             0 => Part::Path,
             _ if index + 1 == parts => Part::Body,
-            _ if index + 2 == parts && self.equals => Part::Equals,
+            _ if index + 2 == parts && self.equals => Part::Awaited,
             _ => Part::Header(index - 1),
         }
     }

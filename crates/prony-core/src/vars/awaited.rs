@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Body, Extract, Extractor, Place};
 
-/// What a message must have to be the one that a session waits for.
+/// What a message must have to be the one that a session waits for. If its call is a template, its
+/// [`text`](Self::text) is one, too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Awaited {
     /// What it must contain.
     pub content: Content,
-    /// The text that the value found in it must equal; a template if its call is one. `None`: any
-    /// value will do.
+    /// The text that the value found in it must equal. `None`: any value will do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub equals: Option<String>,
 }
@@ -44,6 +44,15 @@ enum Search {
 }
 
 impl Awaited {
+    /// The text that it is compared with, if there is one: the text that it contains, or the one
+    /// that its value equals.
+    pub fn text(&self) -> Option<&String> {
+        match &self.content {
+            Content::Text(text) => Some(text),
+            Content::Json(_) | Content::Regex(_) => self.equals.as_ref(),
+        }
+    }
+
     /// Compile it.
     ///
     /// # Errors
@@ -68,15 +77,17 @@ impl Awaited {
 }
 
 impl Matcher {
-    /// Whether this is the message. `equals` replaces the text that its value must equal.
-    pub fn matches(&mut self, message: &[u8], equals: Option<&[u8]>) -> bool {
+    /// Whether this is the message. `filled` replaces [`Awaited::text`].
+    pub fn matches(&mut self, message: &[u8], filled: Option<&[u8]>) -> bool {
         let extractor = match &self.search {
-            Search::Text(text) => return memmem::find(message, text).is_some(),
+            Search::Text(text) => {
+                return memmem::find(message, filled.unwrap_or(text)).is_some();
+            }
             Search::Value(extractor) => extractor,
         };
         self.value.clear();
         let has_value = extractor.in_body(&mut Body::new(message), &mut self.value);
-        let wanted = equals.or(self.equals.as_deref());
+        let wanted = filled.or(self.equals.as_deref());
         has_value && wanted.is_none_or(|wanted| wanted == self.value)
     }
 }
@@ -119,6 +130,10 @@ mod tests {
         let mut matcher = awaited.compile().expect("valid");
         assert!(matcher.matches(br#"{"id":"x"}"#, Some(b"x")));
         assert!(!matcher.matches(br#"{"id":"y"}"#, Some(b"x")));
+        let awaited = Awaited { content: Content::Text("hi {{id}}".into()), equals: None };
+        let mut matcher = awaited.compile().expect("valid");
+        assert!(matcher.matches(b"oh, hi x!", Some(b"hi x")));
+        assert!(!matcher.matches(b"hi {{id}}", Some(b"hi x")));
     }
 
     #[test]

@@ -73,6 +73,14 @@ impl<'a> Requests<'a> {
         let variables = top.take("variables").and_then(|i| self.entries(i, expected));
         for (name, item) in variables.unwrap_or_default() {
             if let Some(value) = item.scalar() {
+                if value == Data::BLANK {
+                    let what = format!(
+                        "`{name}` is still to be filled in: write its value instead of {}, or \
+                         \"{{{{env NAME}}}}\" to read the environment",
+                        Data::BLANK
+                    );
+                    self.problems.add(item.at, what);
+                }
                 data.variables.push((name.to_owned(), value.into_owned()));
             } else {
                 item.wrong_type(&mut self.problems, "a string");
@@ -100,11 +108,15 @@ impl<'a> Requests<'a> {
     pub(super) fn check_fields(&mut self, plan: &Plan) {
         let mut problems = Script::problems(plan);
         problems.retain(|error| {
-            let in_text =
-                matches!(error.part, Part::Path | Part::Header(_) | Part::Equals | Part::Body);
-            let field = error.call.and_then(|call| field_of(error, &plan.calls[call]));
-            // A name that occurs elsewhere may belong to an invalid part.
-            in_text && field.is_none_or(|name| !is_named(self.problems.text(), &name))
+            // What is wrong with a whole request may follow from an invalid part.
+            let is_own = match error.part {
+                Part::Call => false,
+                Part::Condition(_) => error.at.is_some(),
+                _ => true,
+            };
+            let field = field_of(error, plan);
+            // A name that the file gives to something may belong to an invalid part.
+            is_own && field.is_none_or(|name| !is_named(self.problems.text(), &name))
         });
         self.add_script(plan, &problems);
     }
@@ -121,7 +133,7 @@ impl<'a> Requests<'a> {
                     format!("`{name}`: {}", error.what)
                 }
                 Part::Extract(_) => format!("`extract`: {}", error.what),
-                Part::Equals => format!("`equals`: {}", error.what),
+                Part::Awaited => format!("`wait-for`: {}", error.what),
                 Part::Variable(_) => format!("`variables`: {}", error.what),
                 Part::Table(_) => format!("`data`: {}", error.what),
                 Part::Condition(place) => format!("`{}`: {}", place.key.name(), error.what),
@@ -139,7 +151,7 @@ impl<'a> Requests<'a> {
         let text = match (error.part, call) {
             (Part::Path, Some(call)) => call.path.as_bytes(),
             (Part::Header(index), Some(call)) => call.headers[index].1.as_bytes(),
-            (Part::Equals, Some(call)) => call.awaited_text().unwrap_or_default().as_bytes(),
+            (Part::Awaited, Some(call)) => call.awaited_text().unwrap_or_default().as_bytes(),
             (Part::Body, Some(call)) => &call.body,
             (Part::Variable(index), _) => {
                 let (name, text) = &plan.data.variables[index];
@@ -159,7 +171,9 @@ impl<'a> Requests<'a> {
                 return found(file, 0, text).map_or(0, |place| place + at);
             }
             (Part::Extract(index), Some(call)) => {
-                return found(file, from, &call.extract[index].variable).unwrap_or(from);
+                let name = &call.extract[index].variable;
+                let key = found(file, from, &format!("{name} ="));
+                return key.or_else(|| found(file, from, name)).unwrap_or(from);
             }
             _ => return from,
         };
@@ -400,15 +414,18 @@ pub fn table_of_lines(name: &str, pick: PickRow, bytes: &[u8]) -> Result<Table, 
 }
 
 /// The name in the template field of an error; `None` if there is no such field.
-fn field_of(error: &ScriptError, call: &CallSpec) -> Option<String> {
-    let text = match error.part {
-        Part::Path => call.path.as_bytes(),
-        Part::Header(index) => call.headers[index].1.as_bytes(),
-        Part::Equals => call.awaited_text()?.as_bytes(),
-        Part::Body => &call.body,
+fn field_of(error: &ScriptError, plan: &Plan) -> Option<String> {
+    let call = error.call.and_then(|call| plan.calls.get(call));
+    let text = match (error.part, call) {
+        (Part::Path, Some(call)) => call.path.as_bytes(),
+        (Part::Header(index), Some(call)) => call.headers[index].1.as_bytes(),
+        (Part::Awaited, Some(call)) => call.awaited_text()?.as_bytes(),
+        (Part::Body, Some(call)) => &call.body,
+        (Part::Variable(index), _) => plan.data.variables[index].1.as_bytes(),
+        (Part::Condition(place), _) => place.text(plan)?.as_bytes(),
         _ => return None,
     };
-    let at = error.at?;
+    let at = error.at?.min(text.len());
     let begin = text[..at].windows(2).rposition(|pair| pair == b"{{").map_or(at, |open| open + 2);
     let name = String::from_utf8_lossy(&text[begin..]).trim_start().to_owned();
     let end = name.find(|c: char| !c.is_alphanumeric() && !"_-".contains(c));
@@ -416,17 +433,19 @@ fn field_of(error: &ScriptError, call: &CallSpec) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Whether the file contains the name outside of template fields.
+/// Whether the file gives something this name: it is a key, the name of a table, or a text alone,
+/// as the names of columns are.
 fn is_named(file: &str, name: &str) -> bool {
-    let mut rest = file;
-    while let Some(open) = rest.find("{{") {
-        if rest[..open].contains(name) {
-            return true;
+    let is_word = |c: char| c.is_alphanumeric() || "_-".contains(c);
+    file.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&file[..at], &file[at + name.len()..]);
+        if before.ends_with(is_word) || after.starts_with(is_word) {
+            return false;
         }
-        rest = &rest[open..];
-        rest = rest.find("}}").map_or("", |end| &rest[end + 2..]);
-    }
-    rest.contains(name)
+        let rest = after.trim_start_matches(['"', '\'']).trim_start();
+        let is_quoted = before.ends_with(['"', '\'']) && after.starts_with(['"', '\'']);
+        is_quoted || rest.starts_with('=') && !rest.starts_with("==") || rest.starts_with(']')
+    })
 }
 
 /// The error as `LINE: sentence`.

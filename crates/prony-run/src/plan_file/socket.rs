@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prony_core::plan::{CallSpec, SocketStep, Wait};
-use prony_core::script::{Awaited, Content};
+use prony_core::script::{Awaited, Content, Template};
 use prony_core::target::{Url, UrlKind};
 use toml::de::DeValue;
 
@@ -29,6 +29,15 @@ pub(super) fn is_step(section: &Section<'_>) -> bool {
 /// Whether a request has headers: steps on an open WebSocket have none.
 pub(super) fn has_headers(call: &CallSpec) -> bool {
     call.socket.as_ref().is_none_or(|step| step.opens())
+}
+
+/// Whether the awaited message is described with fields that are not filled in.
+fn has_fixed_fields(call: &CallSpec) -> bool {
+    let wait = call.socket.as_ref().and_then(|step| step.wait());
+    wait.is_some_and(|wait| match &wait.message.content {
+        Content::Json(text) | Content::Regex(text) => Template::has_fields(text.as_bytes()),
+        Content::Text(_) => false,
+    })
 }
 
 impl<'a> Requests<'a> {
@@ -73,6 +82,11 @@ impl<'a> Requests<'a> {
         (call.extract, call.checks, call.name) = (extract, checks.into(), name);
         call.authority = host.map_or(call.authority, Into::into);
         fill(&mut call, None, is_literal, templates);
+        if let Some(item) = wait.filter(|_| templates != Some(false) && has_fixed_fields(&call)) {
+            let what = "`wait-for`: fields such as {{session}} are filled in `text` and `equals`, \
+                        not in `json` and `regex`; add templates = false if this is no field";
+            self.problems.add(item.at, what);
+        }
         self.checked(section.at, call)
     }
 

@@ -163,6 +163,10 @@ fn reports_positions_of_template_errors() {
             "session = [{ request = [\"/\"] }]\ndata.session = { columns = [\"a\"], rows = [[\"1\"]] }",
             "session = [{ request = [\"/\"] }]\nvariables.1 = \"\"\nheaders = { A = \"{{x}}\" }",
             "session = [{ request = [\"/\"] }]\nvariables.ok = \"\"\nheaders = { A = \"{{x}}\" }",
+            "[variables]\na = \"FILL-IN\"\nb = \"{{random.int 5}}\"\n\
+             [[session]]\nrequest = [\n{ path = \"/c?c={{c}}\", headers = { A = \"{{d}}{{e}}\" } },\n\
+             { path = \"/\", when = \"{{f}} = 3\" },\n\
+             { path = \"/{{g}}\", extract = { c = 1, g = { json = \"g\" } } },\n]",
         ],
         expect![[r#"
             p:3:36: 'nme' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
@@ -173,12 +177,20 @@ fn reports_positions_of_template_errors() {
             p:3:25: a `bare` request cannot be a template
             p:3:62: `templates` is a number, expected true or false
             p:3:25: 'v' has no value yet: no earlier request of the session extracts it
+            p:7:1: `variables`: the name 'session' is reserved
             p:8:5: `c` is an array, expected a string
             p:4:8: `data` is a number, expected [data.NAME] with file = "FILE.csv", with lines = "FILE", or with columns and rows
             p:5:13: `variables` is a number, expected [variables] with name = "value"
             p:4:1: `data`: the name 'session' is reserved
             p:4:11: `variables`: '1' is not a valid name; use letters, digits, '_' and '-'
             p:5:20: `A`: 'x' is unknown; known names: ok, session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:4:5: `a` is still to be filled in: write its value instead of FILL-IN, or "{{env NAME}}" to read the environment
+            p:5:8: `variables`: write 'random.int LOW HIGH'
+            p:8:43: `A`: 'd' is unknown; known names: a, b, g, session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:8:48: `A`: 'e' is unknown; known names: a, b, g, session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:9:29: `when`: '=' is not an operator; write '==' to compare
+            p:10:36: `c` is a number, expected { header = ... }, or with regex, json or between
+            p:10:39: `extract`: 'g' is not a JSON pointer: write '/' before each key or index, as in '/items/0/id'
         "#]],
     );
 }

@@ -125,6 +125,8 @@ fn refuses_steps_that_cannot_be_made() {
         session("", &format!("{open}, {{ wait-for = {{ text = \"x\", equals = \"y\" }} }}")),
         session("", &format!("{open}, {{ wait-for = {{ json = \"x\" }} }}")),
         session("", &format!("{open}, {{ wait-for = {{ }} }}")),
+        session("", &format!("{open}, {{ wait-for = \"hi {{{{nobody}}}}\" }}")),
+        session("", &format!("{open}, {{ wait-for = {{ json = \"/{{{{session}}}}\" }} }}")),
         session("", &format!("{open}, {{ send = {{ base64 = \"/w==\" }} }}")),
         session("", &format!("{open}, {{ send = \"x\", close = 1000 }}")),
         session("", &format!("{open}, {{ send = \"x\", path = \"/\" }}")),
@@ -156,11 +158,13 @@ fn refuses_steps_that_cannot_be_made() {
             p:5:41: `wait-for`: `equals` compares the value of `json` or `regex`, not a `text`
             p:5:41: `wait-for`: 'x' is not a JSON pointer: write '/' before each key or index, as in '/items/0/id'
             p:5:41: `wait-for`: write a text, { text = ... }, { json = "/pointer" } or { regex = ... }, the last two with equals = ...
+            p:5:47: `wait-for`: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:5:41: `wait-for`: fields such as {{session}} are filled in `text` and `equals`, not in `json` and `regex`; add templates = false if this is no field
             p:1:1: this plan cannot be run: request 2: a text message is UTF-8; add `binary = true`
             p:5:50: `close` is a step of its own; only `send` and `wait-for` go together
             p:5:42: a request has no key `path`; it may have at-limit, binary, burst, checks, close, endpoint, expect, expect-body, expect-grpc, expect-length, extract, host, name, open, repeat, retry, send, socket, templates, think, unless, until, wait-for, when, within
             p:5:40: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
-            p:5:68: `equals`: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
+            p:5:68: `wait-for`: 'nobody' is unknown; known names: session, request, counter [FROM [STEP]], cycle.int LOW HIGH, cycle.pick A B ..., random.int LOW HIGH, random.hex DIGITS, random.text LENGTH, random.uuid, random.pick A B ..., now, env NAME
             p:1:1: this plan cannot be run: request 2: a message has no headers to extract values from; use json, regex or between
         "#]],
     );
