@@ -558,10 +558,13 @@ class LoadOptions(SharedOptions, total=False):
 
     For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
     schedule counts from the intended start of the call. Messages are those of --body in
-    turn."""
+    turn. Without a number or a time of them, each of the -c connections or calls is opened
+    once, and sends messages for the duration of the load (-d)."""
 
     messages_count: int | str
-    """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
+    """Messages per call [default: as many as fit into --messages-time, or into -d]
+
+    Several messages in --body of a call of gRPC are sent once each by default."""
 
     messages_time: Duration
     """For how long each call sends messages"""
@@ -615,7 +618,16 @@ class LoadOptions(SharedOptions, total=False):
     """End a stream after this time, from the send of its request"""
 
     until_event: str
-    """End a stream after the first message with this text (`[DONE]`)"""
+    """End a stream after the first message with this text (`[DONE]`)
+
+    A stream that the server ends before that fails (truncated-stream), unless it is opened
+    again."""
+
+    require_end: str
+    """Fail a stream that the server ends after another message than one with this text
+
+    Its error is truncated-stream. For streams that have a last message of their own, such as
+    `\"done\":true`. A stream that prony ends, after one of the bounds above, does not fail."""
 
     reconnect: bool
     """Open a stream again that has ended before these bounds, after the event that was last
@@ -1365,10 +1377,13 @@ class CapacityOptions(SharedOptions, total=False):
 
     For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
     schedule counts from the intended start of the call. Messages are those of --body in
-    turn."""
+    turn. Without a number or a time of them, each of the -c connections or calls is opened
+    once, and sends messages for the duration of the load (-d)."""
 
     messages_count: int | str
-    """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
+    """Messages per call [default: as many as fit into --messages-time, or into -d]
+
+    Several messages in --body of a call of gRPC are sent once each by default."""
 
     messages_time: Duration
     """For how long each call sends messages"""
@@ -1422,7 +1437,16 @@ class CapacityOptions(SharedOptions, total=False):
     """End a stream after this time, from the send of its request"""
 
     until_event: str
-    """End a stream after the first message with this text (`[DONE]`)"""
+    """End a stream after the first message with this text (`[DONE]`)
+
+    A stream that the server ends before that fails (truncated-stream), unless it is opened
+    again."""
+
+    require_end: str
+    """Fail a stream that the server ends after another message than one with this text
+
+    Its error is truncated-stream. For streams that have a last message of their own, such as
+    `\"done\":true`. A stream that prony ends, after one of the bounds above, does not fail."""
 
     reconnect: bool
     """Open a stream again that has ended before these bounds, after the event that was last
@@ -1602,10 +1626,13 @@ class CompareOptions(SharedOptions, total=False):
 
     For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
     schedule counts from the intended start of the call. Messages are those of --body in
-    turn."""
+    turn. Without a number or a time of them, each of the -c connections or calls is opened
+    once, and sends messages for the duration of the load (-d)."""
 
     messages_count: int | str
-    """Messages per call [default: those of --body once, or as many as --messages-time allows]"""
+    """Messages per call [default: as many as fit into --messages-time, or into -d]
+
+    Several messages in --body of a call of gRPC are sent once each by default."""
 
     messages_time: Duration
     """For how long each call sends messages"""
@@ -1659,7 +1686,16 @@ class CompareOptions(SharedOptions, total=False):
     """End a stream after this time, from the send of its request"""
 
     until_event: str
-    """End a stream after the first message with this text (`[DONE]`)"""
+    """End a stream after the first message with this text (`[DONE]`)
+
+    A stream that the server ends before that fails (truncated-stream), unless it is opened
+    again."""
+
+    require_end: str
+    """Fail a stream that the server ends after another message than one with this text
+
+    Its error is truncated-stream. For streams that have a last message of their own, such as
+    `\"done\":true`. A stream that prony ends, after one of the bounds above, does not fail."""
 
     reconnect: bool
     """Open a stream again that has ended before these bounds, after the event that was last

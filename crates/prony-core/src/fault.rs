@@ -98,6 +98,9 @@ pub enum Fault {
     MessageTooLong,
     /// A message in the reply of a language model that reports an error.
     ErrorMessage,
+    /// A stream that its server has ended without what marks its end: the end of a language model's
+    /// reply, or the text of the plan.
+    TruncatedStream,
     /// A reply without the value that the session extracts from it.
     ExtractMissing,
     /// A body over 1 MiB from which the session extracts a value.
@@ -152,7 +155,7 @@ pub enum FaultClass {
 
 impl Fault {
     /// The number of faults; every `fault as usize` is below it.
-    pub const COUNT: usize = 56;
+    pub const COUNT: usize = 57;
 
     /// All faults in the order of their index.
     pub const ALL: [Self; Self::COUNT] = [
@@ -199,6 +202,7 @@ impl Fault {
         Self::NotAStream,
         Self::MessageTooLong,
         Self::ErrorMessage,
+        Self::TruncatedStream,
         Self::ExtractMissing,
         Self::ExtractTooLong,
         Self::NoValue,
@@ -260,6 +264,7 @@ impl Fault {
             | Self::NotAStream
             | Self::MessageTooLong
             | Self::ErrorMessage
+            | Self::TruncatedStream
             | Self::ExtractMissing
             | Self::ExtractTooLong => FaultClass::Unexpected,
             Self::NoValue | Self::UnfitValue | Self::NoSocket => FaultClass::Script,

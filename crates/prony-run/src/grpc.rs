@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use prony_core::plan::{CallSpec, Expect, HttpVersion, MessagePlan, MessageReply, Plan};
+use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, MessagePlan, MessageReply, Plan};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::units::Span;
 use prony_io::Options;
@@ -76,6 +76,47 @@ impl MessagesDraft {
         Ok(Some(Box::new(MessagePlan { rate, over: 1, arrivals, count, time, reply })))
     }
 
+    /// Ends a schedule that has no end of its own with the load: in a closed loop with a duration,
+    /// each stream is opened once, and sends messages for that long.
+    ///
+    /// # Errors
+    /// A load without such an end, or one that begins with a warm-up.
+    pub(crate) fn end_with_load(&mut self, plan: &mut Plan) -> Result<(), String> {
+        let rate_ends = self.rate.as_ref().is_some_and(|rate| rate.length().is_some());
+        let has_end = rate_ends || self.count.is_some() || self.time.is_some();
+        let is_schedule = self.rate.is_some() || !self.arrivals.has_rate();
+        if has_end || !is_schedule {
+            return Ok(());
+        }
+        let (Load::Closed { connections, .. }, Some(time)) = (&plan.load, plan.stop.duration)
+        else {
+            return Err(
+                "a schedule of messages needs an end: --messages-time (`messages-time`) or \
+                        --messages-count (`messages-count`); or the duration of a closed loop \
+                        (-c, -d)"
+                    .into(),
+            );
+        };
+        if plan.warmup > Span::ZERO {
+            return Err("a schedule of messages that lasts as long as the load has no warm-up: \
+                        leave it out, or give --messages-time (`messages-time`) or \
+                        --messages-count (`messages-count`)"
+                .into());
+        }
+        if time >= plan.timeout {
+            return Err(format!(
+                "messages are sent for {time} on each connection or call, which is not below the \
+                 timeout of {}: give a longer --timeout (`timeout`), or --messages-time \
+                 (`messages-time`)",
+                plan.timeout
+            ));
+        }
+        let all = u64::from(*connections) * u64::from(plan.pipeline);
+        plan.stop.requests = Some(plan.stop.requests.map_or(all, |requests| requests.min(all)));
+        self.time = Some(time);
+        Ok(())
+    }
+
     /// Whether it has all but the rate that its times between messages need.
     pub(crate) fn lacks_rate(&self) -> bool {
         self.rate.is_none() && self.arrivals.has_rate() && *self != Self::default()
@@ -119,6 +160,17 @@ pub fn prepare(
         calls.iter_mut().filter_map(|call| call.grpc.as_deref_mut()).for_each(|grpc| {
             grpc.gzip = true;
         });
+    }
+    // Calls with several messages have an end: their last one.
+    let is_endless = |call: &CallSpec| {
+        call.grpc.as_deref().is_some_and(|grpc| grpc.takes) && call.message_count() <= 1
+    };
+    if plan.sessions.is_none() && calls.iter().all(is_endless) {
+        let mut messages = draft.messages.clone();
+        messages.end_with_load(plan)?;
+        if let Some(schedule) = plan.messages.as_deref_mut() {
+            schedule.time = messages.time;
+        }
     }
     plan.calls = calls.into();
     Ok(note)

@@ -66,7 +66,7 @@ impl BroadcastDraft {
 pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
     let over_all = draft.over_all;
     let WebSocketDraft { binary, subprotocols, mut messages, compress, no_utf8_check, .. } = draft;
-    end(plan, &mut messages)?;
+    messages.end_with_load(plan)?;
     let (ping_every, broadcast) = (draft.ping_every, draft.broadcast.plan()?);
     plan.websocket = Some(Box::new(WebSocketPlan {
         binary,
@@ -100,33 +100,6 @@ pub fn prepare(plan: &mut Plan, draft: WebSocketDraft) -> Result<(), String> {
     if over_all {
         share_rate(plan)?;
     }
-    Ok(())
-}
-
-/// Ends a schedule of messages that has no end of its own with the load: in a closed loop with a
-/// duration, each connection is opened once, and sends messages for that long.
-fn end(plan: &mut Plan, messages: &mut MessagesDraft) -> Result<(), String> {
-    let rate_ends = messages.rate.as_ref().is_some_and(|rate| rate.length().is_some());
-    let has_end = rate_ends || messages.count.is_some() || messages.time.is_some();
-    let is_schedule = messages.rate.is_some() || !messages.arrivals.has_rate();
-    if has_end || !is_schedule {
-        return Ok(());
-    }
-    let (Load::Closed { connections, .. }, Some(time)) = (&plan.load, plan.stop.duration) else {
-        return Err("a schedule of messages needs an end: --messages-time (`messages-time`) or \
-                    --messages-count (`messages-count`); or the duration of a closed loop (-c, -d)"
-            .into());
-    };
-    if time >= plan.timeout {
-        return Err(format!(
-            "each connection sends messages for {time}, which is not below the timeout of {}: give a \
-             longer --timeout (`timeout`), or --messages-time (`messages-time`)",
-            plan.timeout
-        ));
-    }
-    let all = u64::from(*connections) * u64::from(plan.pipeline);
-    plan.stop.requests = Some(plan.stop.requests.map_or(all, |requests| requests.min(all)));
-    messages.time = Some(time);
     Ok(())
 }
 

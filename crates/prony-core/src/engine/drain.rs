@@ -63,6 +63,7 @@ impl<P: Carrier> Engine<P> {
         for &id in exchanges {
             self.recorder.unfinished(self.exchanges[id].intended());
             if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+                messages.schedule_ended(id, now, &mut self.recorder);
                 messages.given_up(id, now, &mut self.recorder);
             }
             let dynamic = self.dynamic.as_deref_mut();

@@ -60,6 +60,27 @@ pub(super) fn is_content(value: &[u8]) -> bool {
     }
 }
 
+/// Whether a value says that something is the case: neither `null`, `false`, zero, nor an empty
+/// string, array or object, nor an array or object of nothing but such values.
+pub(super) fn is_real(value: &[u8]) -> bool {
+    is_real_within(value, REAL_DEPTH)
+}
+
+/// What is deeper than this counts as it is.
+const REAL_DEPTH: u8 = 4;
+
+fn is_real_within(value: &[u8], depth: u8) -> bool {
+    match value {
+        b"null" | b"false" => false,
+        [b'[', ..] if depth > 0 => elements(value).any(|value| is_real_within(value, depth - 1)),
+        [b'{', ..] if depth > 0 => {
+            members(value).any(|(_, value)| is_real_within(value, depth - 1))
+        }
+        [b'-' | b'0'..=b'9', ..] => value.iter().any(|digit| matches!(digit, b'1'..=b'9')),
+        _ => is_content(value),
+    }
+}
+
 /// What follows a value.
 pub(super) fn skip(json: &[u8]) -> Option<&[u8]> {
     match json.first()? {

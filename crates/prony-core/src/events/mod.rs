@@ -17,7 +17,7 @@ use crate::plan::{StreamFormat, StreamPlan, TokenDialect};
 pub use pointer::Pointer;
 pub use position::{ID_MAX, Position};
 use sse::Sse;
-pub use tokens::{Finish, Said, output_text};
+pub use tokens::{Choices, Finish, Said, output_text};
 
 /// The maximum length of a message in the body of a reply, in bytes.
 pub const MESSAGE_MAX: usize = 1 << 20;
@@ -35,6 +35,8 @@ pub struct Rules {
     until: Option<memmem::Finder<'static>>,
     /// The dialect of the messages, if they are those of a model.
     dialect: Option<TokenDialect>,
+    /// The text that the last message must have.
+    end: Option<memmem::Finder<'static>>,
     /// Whether the output of a model is kept.
     keeps_output: bool,
     /// Whether streams are opened again, so that their position matters.
@@ -49,6 +51,8 @@ pub struct Message {
     pub has_content: bool,
     /// Whether it contains the text that ends the stream.
     pub is_last: bool,
+    /// Whether it contains the text that the last message must have.
+    pub has_end: bool,
     /// What else it says, if it is one of a model.
     pub said: Said,
     /// Its ID, if that is a number and streams are opened again.
@@ -89,13 +93,18 @@ struct Collected {
     output: Vec<u8>,
 }
 
+fn finder(text: &str) -> memmem::Finder<'static> {
+    memmem::Finder::new(text).into_owned()
+}
+
 impl Rules {
     /// The rules of a plan.
     pub fn new(plan: &StreamPlan) -> Self {
         Self {
             format: plan.format,
             pointer: plan.content.as_deref().map(Pointer::new),
-            until: plan.until.as_deref().map(|text| memmem::Finder::new(text).into_owned()),
+            until: plan.until.as_deref().map(finder),
+            end: plan.end.as_deref().map(finder),
             dialect: plan.tokens.as_ref().map(|tokens| tokens.dialect),
             keeps_output: false,
             reconnect: plan.reconnect,
@@ -108,7 +117,8 @@ impl Rules {
     }
 
     fn keeps_bytes(&self) -> bool {
-        self.pointer.is_some() || self.until.is_some() || self.dialect.is_some()
+        let has_text = self.until.is_some() || self.end.is_some();
+        self.pointer.is_some() || has_text || self.dialect.is_some()
     }
 }
 
@@ -238,8 +248,10 @@ impl Collected {
             (None, Some(pointer)) => (pointer.finds_content(&self.bytes), Said::default()),
             (None, None) => (false, Said::default()),
         };
-        let is_last = rules.until.as_ref().is_some_and(|text| text.find(&self.bytes).is_some());
-        let message = Message { has_content, is_last, said, id: None };
+        let has = |text: &memmem::Finder<'_>| text.find(&self.bytes).is_some();
+        let is_last = rules.until.as_ref().is_some_and(has);
+        let has_end = rules.end.as_ref().is_some_and(has);
+        let message = Message { has_content, is_last, has_end, said, id: None };
         self.clear();
         message
     }

@@ -26,12 +26,8 @@ fn count(format: StreamFormat, body: &str) -> (usize, Ending) {
     (messages.len(), ending)
 }
 
-const MESSAGE: Message = Message {
-    has_content: false,
-    is_last: false,
-    said: Said { input: None, output: None, finish: None, is_error: false },
-    id: None,
-};
+const MESSAGE: Message =
+    Message { has_content: false, is_last: false, has_end: false, said: Said::NOTHING, id: None };
 
 #[test]
 fn events_follow_the_standard() {

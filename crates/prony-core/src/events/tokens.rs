@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::de::{Deserializer as _, Error, Visitor};
 
-use super::json::{elements, is_content, is_key, members};
+use super::json::{elements, is_content, is_key, is_real, members};
 use crate::plan::TokenDialect;
 
 /// What a message of a model says besides its output.
@@ -17,11 +17,23 @@ pub struct Said {
     pub input: Option<u32>,
     /// How many tokens the reply has so far.
     pub output: Option<u32>,
+    /// How many it has by all tokens without those of the request, if both are there.
+    pub by_total: Option<u32>,
     /// Why the reply ends.
     pub finish: Option<Finish>,
+    /// The choices of which it has a part.
+    pub choices: Choices,
+    /// Those among them that end with it.
+    pub finished: Choices,
+    /// Whether nothing follows it: the reply is complete.
+    pub is_end: bool,
     /// Whether it reports an error, which ends the reply.
     pub is_error: bool,
 }
+
+/// A set of choices of a reply: bit k is that of choice k, and the last bit that of all further
+/// ones.
+pub type Choices = u32;
 
 /// Why a model ended its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +58,8 @@ pub(super) fn read(
     output: Option<&mut Vec<u8>>,
 ) -> (bool, Said) {
     let mut part = Part { output, ..Part::default() };
+    // Some servers of Anthropic's dialect end with it, too.
+    part.said.is_end = json.trim_ascii() == b"[DONE]";
     match dialect {
         TokenDialect::OpenAi => part.openai(json),
         TokenDialect::Anthropic => part.anthropic(json),
@@ -87,16 +101,38 @@ impl Visitor<'_> for Text {
     }
 }
 
+/// The members of blocks and of calls of tools that have text of the model.
+const WITH_TEXT: [&str; 9] =
+    ["text", "thinking", "summary", "function", "custom", "name", "arguments", "input", "refusal"];
+
+/// How deep texts are in a value at most: blocks in reasoning have three levels of each kind.
+const DEPTH: u8 = 8;
+
 /// Appends the texts in a value: a string, or the texts of blocks and of calls of tools.
-fn texts(value: &[u8], output: &mut Vec<u8>) {
+fn texts(value: &[u8], output: &mut Vec<u8>, depth: u8) {
     match value {
         [b'"', inner @ .., b'"'] => output.extend_from_slice(inner),
-        [b'[', ..] => elements(value).for_each(|element| texts(element, output)),
-        [b'{', ..] => {
-            let names = ["text", "thinking", "function", "name", "arguments", "input"];
-            named(value, &names, |_, value| texts(value, output));
-        }
+        _ if depth == 0 => {}
+        [b'[', ..] => elements(value).for_each(|element| texts(element, output, depth - 1)),
+        [b'{', ..] => named(value, &WITH_TEXT, |_, value| texts(value, output, depth - 1)),
         _ => {}
+    }
+}
+
+/// Whether a value has text of the model, or output of a kind that is not known here: a call of a
+/// tool whose arguments are still empty, for example, has none.
+fn has_text(value: &[u8], depth: u8) -> bool {
+    match value {
+        [b'[', ..] if depth > 0 => elements(value).any(|element| has_text(element, depth - 1)),
+        [b'{', ..] if depth > 0 => {
+            let (mut has_any, mut is_known) = (false, false);
+            named(value, &WITH_TEXT, |_, value| {
+                has_any |= has_text(value, depth - 1);
+                is_known = true;
+            });
+            has_any || !is_known && is_content(value)
+        }
+        _ => is_content(value),
     }
 }
 
@@ -113,43 +149,137 @@ fn named<'a>(json: &'a [u8], names: &[&str], mut each: impl FnMut(usize, &'a [u8
 impl Part<'_> {
     /// A value of output.
     fn says(&mut self, value: &[u8]) {
-        if is_content(value) {
+        if has_text(value, DEPTH) {
             self.has_output = true;
             if let Some(output) = self.output.as_deref_mut() {
-                texts(value, output);
+                texts(value, output, DEPTH);
             }
         }
     }
 
     /// A chat completion or a completion of text: the whole reply, or a chunk of it.
     fn openai(&mut self, json: &[u8]) {
-        named(json, &["choices", "usage", "error", "object"], |i, value| match i {
+        let names = ["choices", "usage", "error", "x_groq", "object", "type"];
+        named(json, &names, |i, value| match i {
             0 => elements(value).for_each(|choice| self.choice(choice)),
-            1 => named(value, &["prompt_tokens", "completion_tokens"], |i, value| {
-                let of = if i == 0 { &mut self.said.input } else { &mut self.said.output };
-                *of = number(value).or(*of);
+            1 => self.openai_usage(value),
+            2 => self.said.is_error |= is_real(value),
+            3 => named(value, &["usage", "error"], |i, value| match i {
+                0 => self.openai_usage(value),
+                _ => self.said.is_error |= is_real(value),
             }),
-            2 => self.said.is_error |= is_content(value),
             _ => self.said.is_error |= value == br#""error""#,
         });
+        // The number of tokens comes last, and alone. (The first message of some servers has one of
+        // nothing.) Others send the number so far with each chunk.
+        let has_tokens = self.said.output.is_some_and(|n| n > 0);
+        self.said.is_end |= self.said.choices == 0 && has_tokens;
+    }
+
+    fn openai_usage(&mut self, json: &[u8]) {
+        let mut total = None;
+        let names = ["prompt_tokens", "completion_tokens", "total_tokens"];
+        named(json, &names, |i, value| {
+            let of = match i {
+                0 => &mut self.said.input,
+                1 => &mut self.said.output,
+                _ => &mut total,
+            };
+            *of = number(value).or(*of);
+        });
+        if let (Some(total), Some(input)) = (total, self.said.input) {
+            self.said.by_total = total.checked_sub(input);
+        }
+        self.said.output = self.said.output.or(self.said.by_total);
     }
 
     fn choice(&mut self, json: &[u8]) {
-        named(json, &["delta", "message", "text", "finish_reason"], |i, value| match i {
-            0 | 1 => {
-                let output = ["content", "reasoning_content", "reasoning", "tool_calls", "refusal"];
-                named(value, &output, |_, value| self.says(value));
-            }
-            2 => self.says(value),
-            _ => self.finishes(value),
+        let mut index = 0;
+        let mut texts = Texts::default();
+        let finish = self.said.finish.take();
+        let names = ["delta", "message", "text", "finish_reason", "index", "usage", "error"];
+        named(json, &names, |i, value| match i {
+            0 | 1 => self.delta(value, &mut texts),
+            2 => self.once(&mut texts, |part| part.says(value)),
+            3 => self.finishes(value),
+            4 => index = number(value).unwrap_or(0),
+            5 => self.openai_usage(value),
+            _ => self.said.is_error |= is_real(value),
         });
+        let choice: Choices = 1 << index.min(Choices::BITS - 1);
+        self.said.choices |= choice;
+        if self.said.finish.is_some() {
+            self.said.finished |= choice;
+        }
+        self.said.finish = self.said.finish.or(finish);
+    }
+
+    /// What is new of a message, or a whole one.
+    fn delta(&mut self, json: &[u8], texts: &mut Texts) {
+        let names = [
+            "content",
+            "reasoning_content",
+            "reasoning",
+            "reasoning_details",
+            "thinking",
+            "tool_calls",
+            "function_call",
+            "refusal",
+            "audio",
+        ];
+        named(json, &names, |i, value| {
+            self.once(texts, |part| match i {
+                3 => elements(value).for_each(|detail| part.detail(detail)),
+                8 => part.audio(value),
+                _ => part.says(value),
+            });
+        });
+    }
+
+    /// A part of the reasoning. Its signature, and what is encrypted, are no text.
+    fn detail(&mut self, json: &[u8]) {
+        named(json, &["text", "summary"], |_, value| self.says(value));
+    }
+
+    /// A part of the speech: its words, and its sound.
+    fn audio(&mut self, json: &[u8]) {
+        named(json, &["transcript", "data"], |i, value| match i {
+            0 => self.says(value),
+            _ => self.has_output |= is_content(value),
+        });
+    }
+
+    /// Adds the texts of a field, unless another field of the same choice has the same text: some
+    /// servers send it under two names.
+    fn once(&mut self, texts: &mut Texts, says: impl FnOnce(&mut Self)) {
+        let start = self.output.as_ref().map_or(0, |output| output.len());
+        says(self);
+        if let Some(output) = self.output.as_deref_mut()
+            && texts.has(output, start)
+        {
+            output.truncate(start);
+        }
     }
 
     /// An event of a message, or a whole message.
     fn anthropic(&mut self, json: &[u8]) {
-        let names = ["message", "delta", "usage", "error", "content", "stop_reason"];
+        let names = [
+            "message",
+            "delta",
+            "usage",
+            "error",
+            "content",
+            "stop_reason",
+            "type",
+            "content_block",
+        ];
         named(json, &names, |i, value| match i {
-            0 => named(value, &["usage"], |_, value| self.usage(value)),
+            // What it has of the reply's tokens is there before the first of them.
+            0 => named(value, &["usage"], |_, value| {
+                let output = self.said.output;
+                self.usage(value);
+                self.said.output = output;
+            }),
             1 => {
                 let output = ["text", "thinking", "partial_json", "stop_reason"];
                 named(value, &output, |i, value| match i {
@@ -158,9 +288,14 @@ impl Part<'_> {
                 });
             }
             2 => self.usage(value),
-            3 => self.said.is_error |= is_content(value),
+            3 => self.said.is_error |= is_real(value),
             4 => self.says(value),
-            _ => self.finishes(value),
+            5 => self.finishes(value),
+            6 => {
+                self.said.is_end |= value == br#""message_stop""#;
+                self.said.is_error |= value == br#""error""#;
+            }
+            _ => named(value, &["text", "thinking", "name"], |_, value| self.says(value)),
         });
     }
 
@@ -182,156 +317,76 @@ impl Part<'_> {
     }
 
     fn finishes(&mut self, value: &[u8]) {
-        if is_content(value) {
-            self.said.finish = Some(match value {
-                br#""stop""# | br#""end_turn""# | br#""stop_sequence""# => Finish::Stop,
-                br#""length""# | br#""max_tokens""# => Finish::Length,
-                br#""tool_calls""# | br#""tool_use""# | br#""function_call""# => Finish::Tool,
-                br#""content_filter""# | br#""refusal""# => Finish::Filter,
-                _ => Finish::Other,
-            });
+        if let [b'"', reason @ .., b'"'] = value
+            && !reason.is_empty()
+            && !reason.eq_ignore_ascii_case(b"null")
+        {
+            let is = |names: &[&[u8]]| names.iter().any(|name| reason.eq_ignore_ascii_case(name));
+            self.said.is_error |= is(&BROKEN);
+            self.said.finish =
+                Some(if is(&[b"stop", b"end_turn", b"stop_sequence", b"eos", b"eos_token"]) {
+                    Finish::Stop
+                } else if is(&[b"length", b"max_tokens", b"model_length"]) {
+                    Finish::Length
+                } else if is(&[b"tool_calls", b"tool_use", b"function_call"]) {
+                    Finish::Tool
+                } else if is(&[b"content_filter", b"refusal"]) {
+                    Finish::Filter
+                } else {
+                    Finish::Other
+                });
         }
     }
 }
 
+/// The reasons with which a server says that it has broken a reply off.
+const BROKEN: [&[u8]; 8] = [
+    b"error",
+    b"abort",
+    b"aborted",
+    b"cancelled",
+    b"canceled",
+    b"timeout",
+    b"network_error",
+    b"insufficient_system_resource",
+];
+
+/// Where the texts of the fields of a choice are in the output.
+#[derive(Default)]
+struct Texts {
+    ranges: [(usize, usize); 6],
+    count: usize,
+}
+
+impl Texts {
+    /// Whether another field had the text from `start`. Otherwise it is one that later fields may
+    /// repeat.
+    fn has(&mut self, output: &[u8], start: usize) -> bool {
+        let text = &output[start..];
+        if text.is_empty() {
+            return false;
+        }
+        let is_it = |&(from, to): &(usize, usize)| &output[from..to] == text;
+        let has = self.ranges[..self.count].iter().any(is_it);
+        if !has && self.count < self.ranges.len() {
+            self.ranges[self.count] = (start, output.len());
+            self.count += 1;
+        }
+        has
+    }
+}
+
+/// A whole number that fits, also if it is written with a fraction of zero.
 fn number(value: &[u8]) -> Option<u32> {
-    std::str::from_utf8(value).ok()?.parse().ok()
+    let text = std::str::from_utf8(value).ok()?;
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    // The grammar of JSON, and not that of Rust, which also reads words.
+    let is_number = text.starts_with(|c: char| c.is_ascii_digit());
+    let number: f64 = text.parse().ok().filter(|_| is_number)?;
+    (number.fract() == 0.0 && number <= f64::from(u32::MAX)).then_some(number as u32)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn openai(json: &str) -> (bool, Said) {
-        read(TokenDialect::OpenAi, json.as_bytes(), None)
-    }
-
-    fn anthropic(json: &str) -> (bool, Said) {
-        read(TokenDialect::Anthropic, json.as_bytes(), None)
-    }
-
-    const NOTHING: Said = Said { input: None, output: None, finish: None, is_error: false };
-
-    fn finish(finish: Finish) -> Said {
-        Said { finish: Some(finish), ..NOTHING }
-    }
-
-    fn used(input: u32, output: u32) -> Said {
-        Said { input: Some(input), output: Some(output), ..NOTHING }
-    }
-
-    #[test]
-    fn chunks_of_chats_and_completions() {
-        for (json, has_output) in [
-            (r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}"#, false),
-            (r#"{"choices":[{"delta":{"content":"Hi"},"finish_reason":null}],"usage":null}"#, true),
-            (r#"{"choices":[{"delta":{"reasoning_content":"Hm"}}]}"#, true),
-            (r#"{"choices":[{"delta":{"content":null,"tool_calls":[{"index":0}]}}]}"#, true),
-            (r#"{"choices":[{"text":" a","index":0}]}"#, true),
-            (r#"{"choices":[{"delta":{"content":" "}},{"delta":{}}]}"#, true),
-            (r#"{"choices":[]}"#, false),
-            ("[DONE]", false),
-            ("", false),
-            (r#"{"choices":[{"delta":{"content":"Hi"#, false),
-        ] {
-            assert_eq!(openai(json), (has_output, NOTHING), "{json}");
-        }
-        let last = r#"{"choices":[{"delta":{},"finish_reason":"length"}]}"#;
-        assert_eq!(openai(last), (false, finish(Finish::Length)));
-        let usage = r#"{"choices":[],"usage":{"prompt_tokens":7,"total_tokens":12,
-            "completion_tokens":5,"prompt_tokens_details":{"cached_tokens":3}}}"#;
-        assert_eq!(openai(usage), (false, used(7, 5)));
-        let whole = r#"{"choices":[{"message":{"role":"assistant","content":"Hi"},
-            "finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}"#;
-        assert_eq!(openai(whole), (true, Said { finish: Some(Finish::Stop), ..used(1, 2) }));
-        for error in [r#"{"error":{"message":"x"}}"#, r#"{"object":"error","message":"x"}"#] {
-            assert!(openai(error).1.is_error, "{error}");
-        }
-        assert!(!openai(r#"{"error":null,"object":"chat.completion.chunk"}"#).1.is_error);
-    }
-
-    #[test]
-    fn events_of_messages() {
-        for (json, has_output, said) in [
-            (
-                r#"{"type":"message_start","message":{"content":[],"stop_reason":null,"usage":
-                   {"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":1}}}"#,
-                false,
-                used(7, 1),
-            ),
-            (r#"{"type":"content_block_start","content_block":{"text":""}}"#, false, NOTHING),
-            (r#"{"type":"ping"}"#, false, NOTHING),
-            (r#"{"delta":{"type":"text_delta","text":"Hi"}}"#, true, NOTHING),
-            (r#"{"delta":{"type":"thinking_delta","thinking":"Hm"}}"#, true, NOTHING),
-            (r#"{"delta":{"type":"signature_delta","signature":"x"}}"#, false, NOTHING),
-            (
-                r#"{"type":"message_delta","delta":{"stop_reason":"max_tokens"},
-                   "usage":{"output_tokens":15}}"#,
-                false,
-                Said { output: Some(15), ..finish(Finish::Length) },
-            ),
-            (r#"{"type":"message_stop"}"#, false, NOTHING),
-            (
-                r#"{"type":"error","error":{"type":"overloaded_error"}}"#,
-                false,
-                Said { is_error: true, ..NOTHING },
-            ),
-            (
-                r#"{"type":"message","content":[{"type":"text","text":"Hi"}],
-                   "stop_reason":"end_turn","usage":{"input_tokens":2,"output_tokens":3}}"#,
-                true,
-                Said { finish: Some(Finish::Stop), ..used(2, 3) },
-            ),
-        ] {
-            assert_eq!(anthropic(json), (has_output, said), "{json}");
-        }
-    }
-
-    #[test]
-    fn names_may_have_escapes_and_numbers_must_fit() {
-        assert!(openai(r#"{"\u0063hoices":[{"text":"a"}]}"#).0);
-        for wrong in ["-1", "1.5", "4294967296", "\"7\"", "null", "{}"] {
-            let json = format!(r#"{{"usage":{{"completion_tokens":{wrong}}}}}"#);
-            assert_eq!(openai(&json), (false, NOTHING), "{json}");
-        }
-    }
-
-    fn kept(dialect: TokenDialect, messages: &[&str]) -> String {
-        let mut output = Vec::new();
-        for json in messages {
-            read(dialect, json.as_bytes(), Some(&mut output));
-        }
-        output_text(&output).into_owned()
-    }
-
-    #[test]
-    fn output_is_kept_as_text() {
-        let chunks = [
-            r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#,
-            r#"{"choices":[{"delta":{"reasoning_content":"Well. "}}]}"#,
-            r#"{"choices":[{"delta":{"content":"A \"b\" \u00fc\n"}}]}"#,
-            r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}"#,
-            r#"{"choices":[{"text":"c","finish_reason":"stop"}],"usage":{"completion_tokens":9}}"#,
-        ];
-        assert_eq!(kept(TokenDialect::OpenAi, &chunks), "Well. A \"b\" \u{fc}\nf{}c");
-        let events = [
-            r#"{"type":"message_start","message":{"usage":{"input_tokens":3}}}"#,
-            r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"Hi"}}"#,
-            r#"{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":" so"}}"#,
-        ];
-        assert_eq!(kept(TokenDialect::Anthropic, &events), "Hi so");
-        let whole = r#"{"content":[{"type":"text","text":"all"},{"type":"text","text":" of it"}]}"#;
-        assert_eq!(kept(TokenDialect::Anthropic, &[whole]), "all of it");
-    }
-
-    #[test]
-    fn kept_output_may_have_half_characters() {
-        let text = |text: &str| format!(r#"{{"choices":[{{"text":"{text}"}}]}}"#);
-        let two = [text(r"a \ud83d"), text(r"\ude00 b")];
-        assert_eq!(kept(TokenDialect::OpenAi, &[&two[0], &two[1]]), "a \u{1f600} b");
-        // Half a character, and an escape that JSON does not have.
-        let half = kept(TokenDialect::OpenAi, &[&text(r"a \ud83d b")]);
-        assert!(half.starts_with("a \u{fffd}") && half.ends_with(" b"), "{half}");
-        assert_eq!(kept(TokenDialect::OpenAi, &[&text(r"a \x b")]), r"a \x b");
-    }
-}
+mod tests;

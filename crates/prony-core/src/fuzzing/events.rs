@@ -28,8 +28,9 @@ pub fn events(data: &[u8]) {
     let reconnect = *choice % 8 == 7;
     let has_place = format != StreamFormat::Chunks && dialect.is_none();
     let content = has_place.then(|| "/a/0".into());
-    let (tokens, until) = (dialect.map(TokenPlan::new), Some("end".into()));
-    let plan = StreamPlan { content, until, tokens, reconnect, ..StreamPlan::new(format) };
+    let tokens = dialect.map(TokenPlan::new);
+    let (until, end) = (Some("end".into()), Some("last".into()));
+    let plan = StreamPlan { content, until, end, tokens, reconnect, ..StreamPlan::new(format) };
     let (rules, mut reader) = (Rules::new(&plan), Reader::default());
     let whole = read(&rules, &mut reader, body, body.len());
     assert_eq!(read(&rules, &mut reader, body, usize::from(*cut)), whole);

@@ -67,6 +67,13 @@ impl Ledger {
         Some(Written { intended, lag: now.since(intended) })
     }
 
+    /// Forget the messages that are due and not written. Returns how many there were.
+    pub fn take_unwritten(&mut self) -> u64 {
+        let all = self.unwritten.len() as u64;
+        self.unwritten.clear();
+        all
+    }
+
     /// Whether no message of the reply has arrived.
     pub fn is_empty_handed(&self) -> bool {
         self.last.is_none()
@@ -115,6 +122,8 @@ mod tests {
         assert_eq!(ledger.matched(2, Nanos(50)), None);
         assert_eq!(ledger.matched(1, Nanos(60)), of(30, 30, 25));
         assert_eq!((ledger.arrived(Nanos(7)), ledger.arrived(Nanos(9))), (None, Some(Nanos(7))));
+        ledger.due(Nanos(70));
+        assert_eq!((ledger.take_unwritten(), ledger.take_unwritten()), (1, 0));
         ledger.due(Nanos(70));
         ledger.clear();
         assert_eq!((ledger.written(Nanos(70), 0, true), ledger.arrived(Nanos(80))), (None, None));

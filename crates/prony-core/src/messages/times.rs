@@ -106,6 +106,33 @@ impl Times {
         Some(Due::Message { at, is_last })
     }
 
+    /// Take all messages that are left, due or not. Returns how many there are.
+    pub fn take_rest(&mut self, plan: &MessagePlan, seed: u64) -> u64 {
+        let is_fixed = self.process.is_none() && matches!(plan.arrivals, Arrivals::Fixed);
+        if is_fixed && self.taken < self.count && self.is_in_time() {
+            let all =
+                self.end.map_or(self.count, |end| self.count.min(self.fixed_before(plan, end)));
+            return all - std::mem::replace(&mut self.taken, self.count).min(all);
+        }
+        let mut rest = 0;
+        while let Some(due) = self.take(plan, seed, Nanos::MAX) {
+            rest += u64::from(matches!(due, Due::Message { .. }));
+        }
+        rest
+    }
+
+    /// How many messages of a schedule with fixed times are due before `end`.
+    fn fixed_before(&self, plan: &MessagePlan, end: Span) -> u64 {
+        let (rate, over) = (plan.rate.initial(), u64::from(plan.over));
+        let places = end.0 as f64 * rate / 1e9 - (self.number % over) as f64;
+        // Rounding can hide one.
+        let mut all = ((places / over as f64) as u64).saturating_sub(1);
+        while self.fixed(plan, rate, all) < end {
+            all += 1;
+        }
+        all
+    }
+
     /// When message `taken` is due; `None`: there is no such message.
     fn following(&mut self, plan: &MessagePlan, seed: u64) -> Option<Span> {
         if let Some(process) = &mut self.process {
@@ -119,7 +146,7 @@ impl Times {
         Some(match plan.arrivals {
             Arrivals::Poisson => self.next + self.gap(plan, rate, seed),
             // From the number, so that rounding does not add up.
-            _ => self.fixed(plan, rate),
+            _ => self.fixed(plan, rate, self.taken),
         })
     }
 
@@ -127,10 +154,10 @@ impl Times {
         self.end.is_none_or(|end| self.next < end)
     }
 
-    /// When message `taken` is due, if times are fixed: messages of several streams in turn.
-    fn fixed(&self, plan: &MessagePlan, rate: f64) -> Span {
+    /// When message `k` is due, if times are fixed: messages of several streams in turn.
+    fn fixed(&self, plan: &MessagePlan, rate: f64, k: u64) -> Span {
         let over = u64::from(plan.over);
-        let place = self.taken * over + self.number % over;
+        let place = k * over + self.number % over;
         Span((place as f64 * 1e9 / rate).round() as u64)
     }
 
@@ -205,6 +232,46 @@ mod tests {
         assert_eq!((times.next(), times.is_silent()), (Some(at(1_000)), true));
         times.end_at(at(700));
         assert_eq!((times.next(), take(&mut times, at(700))), (Some(at(700)), Some(Due::End)));
+    }
+
+    /// The rest of a schedule is what would be taken of it one by one.
+    #[test]
+    fn the_rest_is_counted_as_it_is_taken() {
+        let poisson = MessagePlan { arrivals: Arrivals::Poisson, ..plan(300.0, None, None) };
+        let turns = MessagePlan { over: 4, ..plan(30.0, None, None) };
+        let seconds = |plan: &MessagePlan, ms| MessagePlan {
+            time: Some(Span::from_millis(ms)),
+            ..plan.clone()
+        };
+        for plan in [
+            plan(3.0, Some(9), None),
+            plan(3.0, Some(9), Some(Span(666_666_667))),
+            plan(1e9, Some(5_000), Some(Span(700))),
+            plan(0.1, None, Some(Span(3))),
+            seconds(&plan(7.0, None, None), 9_999),
+            seconds(&turns, 1_234),
+            seconds(&poisson, 777),
+            MessagePlan { count: Some(20), ..poisson },
+        ] {
+            for taken in [0, 1, 7, 100_000] {
+                for ended in [None, Some(START + Span(333_333_334))] {
+                    let mut one_by_one = Times::new(&plan, 7, START, 2, 1);
+                    if let Some(at) = ended {
+                        one_by_one.end_at(at);
+                    }
+                    let take = |times: &mut Times| {
+                        matches!(times.take(&plan, 7, Nanos::MAX), Some(Due::Message { .. }))
+                    };
+                    (0..taken).for_each(|_| _ = take(&mut one_by_one));
+                    let mut rest = one_by_one.clone();
+                    let left = (0..).take_while(|_| take(&mut one_by_one)).count() as u64;
+                    assert_eq!(rest.take_rest(&plan, 7), left, "{plan:?} {taken} {ended:?}");
+                    assert_eq!((rest.next(), rest.take_rest(&plan, 7)), (None, 0));
+                }
+            }
+        }
+        let start = Nanos(1);
+        assert_eq!(Times::silent(start).take_rest(&plan(3.0, None, None), 7), 0);
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub struct StreamPlan {
     /// End a stream after the first message that contains this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// A stream that the server ends must end with a message that contains this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<String>,
     /// Messages are those of a language model; `None`: they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenPlan>,
@@ -58,9 +61,17 @@ impl StreamPlan {
             count: None,
             time: None,
             until: None,
+            end: None,
             tokens: None,
             reconnect: false,
         }
+    }
+
+    /// Whether a stream that the server ends must have ended with a certain message. One that is
+    /// opened again may end anywhere.
+    pub fn must_end(&self) -> bool {
+        let has_mark = self.until.is_some() || self.end.is_some() || self.tokens.is_some();
+        has_mark && !self.reconnect
     }
 
     /// How long a stream waits before it is opened again, unless its server has said it.
@@ -116,6 +127,9 @@ impl StreamPlan {
         if self.until.as_deref() == Some("") {
             return Err("the text that ends a stream must not be empty".into());
         }
+        if self.end.as_deref() == Some("") {
+            return Err("the text with which a stream must end must not be empty".into());
+        }
         if self.reconnect { self.check_reconnect() } else { Ok(()) }
     }
 
@@ -126,6 +140,11 @@ impl StreamPlan {
         if self.tokens.is_some() {
             return Err("a reply of a language model cannot be continued: it is not opened \
                         again"
+                .into());
+        }
+        if self.end.is_some() {
+            return Err("a stream that is opened again has no last message: leave out the text \
+                        with which it must end, or do not open it again"
                 .into());
         }
         if self.count.is_none() && self.time.is_none() && self.until.is_none() {

@@ -28,7 +28,7 @@ pub struct Connections {
     pub held: u64,
 }
 
-fn is_zero(n: &u64) -> bool {
+pub(super) fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::connections::is_zero;
 use super::hist::Hist;
 use super::merge::{add, merge_fields, optional};
 use super::meter::Bound;
@@ -15,7 +16,10 @@ use crate::units::{Nanos, Span};
 pub struct StreamMessages {
     /// Messages that were sent on a schedule of their own.
     pub sent: u64,
-    /// Those among them to which a reply is expected.
+    /// Messages of such schedules that were not sent, as their stream had ended before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsent: u64,
+    /// Those among the sent ones to which a reply is expected.
     pub awaited: u64,
     /// Those among them with a reply.
     pub answered: u64,
@@ -104,6 +108,7 @@ impl StreamMessages {
     pub(super) fn merge(&mut self, other: &Self) {
         merge_fields!(self, other, {
             sent: add,
+            unsent: add,
             awaited: add,
             answered: add,
             received: add,
@@ -187,6 +192,11 @@ impl Recorder {
         counts.sent += 1;
         counts.awaited += u64::from(awaits);
         self.section(intended).tally.times.message_lag.record(lag);
+    }
+
+    /// A stream has ended at `now`, before these messages of its schedule were sent.
+    pub fn messages_unsent(&mut self, now: Nanos, messages: u64) {
+        self.in_streams(now).unsent += messages;
     }
 
     /// The first message of a reply has arrived at `now`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::connections::is_zero;
 use super::hist::Hist;
 use super::merge::{add, add_by_key, merge_fields};
 use super::meter::Bound;
@@ -39,6 +40,16 @@ pub struct TokenTally {
     /// Those among the counted ones whose tokens a tokenizer has counted.
     #[serde(default)]
     pub tokenized: u64,
+    /// Successful replies that say that they have less than half as many tokens as chunks, which
+    /// cannot be. Their number is not used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub doubted: u64,
+    /// Those among them whose tokens are all tokens without those of the request.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub by_total: u64,
+    /// Successful replies of several choices, whose chunks do not follow one another.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub several: u64,
     /// The chunks of the counted ones.
     pub counted_chunks: u64,
     /// The tokens of these.
@@ -87,17 +98,21 @@ pub struct TokenReply {
     pub input: Option<u32>,
     /// The tokens of the reply, if it says, or if they were counted.
     pub output: Option<u32>,
+    /// Whether what it says itself cannot be, as it has more than twice as many chunks.
+    pub is_doubted: bool,
     /// Whether a tokenizer has counted them.
     pub is_tokenized: bool,
     /// Why it ended, if it says.
     pub finish: Option<Finish>,
+    /// How many choices it has.
+    pub choices: u32,
 }
 
 impl TokenReply {
     /// The mean time between its tokens; `None` if it has fewer than two, or their number is not
-    /// known.
+    /// known, or several choices have them.
     fn itl(&self) -> Option<Span> {
-        let (first, tokens) = (self.first?, self.output?);
+        let (first, tokens) = (self.first.filter(|_| self.choices <= 1)?, self.output?);
         (tokens > 1).then(|| self.last.since(first) / u64::from(tokens - 1))
     }
 
@@ -128,6 +143,9 @@ impl TokenTally {
             empty: add,
             counted: add,
             tokenized: add,
+            doubted: add,
+            by_total: add,
+            several: add,
             counted_chunks: add,
             output_tokens: add,
             input_tokens: add,
@@ -199,6 +217,11 @@ impl Recorder {
         let tokens = self.tokens(stamps.intended);
         tokens.replies += 1;
         tokens.empty += u64::from(reply.chunks == 0);
+        tokens.several += u64::from(reply.choices > 1);
+        if reply.is_doubted {
+            tokens.doubted += 1;
+            tokens.by_total += u64::from(reply.output.is_some() && !reply.is_tokenized);
+        }
         if let Some(output) = reply.output {
             tokens.counted += 1;
             tokens.tokenized += u64::from(reply.is_tokenized);

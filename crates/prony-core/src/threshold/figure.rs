@@ -102,6 +102,8 @@ pub enum Counted {
     SessionsCompleted,
     /// Failed sessions; as a share, of those that ended.
     SessionsFailed,
+    /// Messages of a schedule that were not sent; as a share, of all of its messages.
+    MessagesUnsent,
     /// Replies of a language model that keep all limits; as a share, of the requests that ended.
     Good,
     /// Replies that pass one check; as a share, of those that it looked at.
@@ -235,13 +237,14 @@ const STATISTICS: [(&str, Statistic); 4] = [
     ("max", Statistic::Max),
 ];
 
-const COUNTED: [(&str, Counted); 11] = [
+const COUNTED: [(&str, Counted); 12] = [
     ("errors", Counted::Errors),
     ("timeouts", Counted::Timeouts),
     ("unfinished", Counted::Unfinished),
     ("retries", Counted::Retries),
     ("session.completed", Counted::SessionsCompleted),
     ("session.failed", Counted::SessionsFailed),
+    ("messages.unsent", Counted::MessagesUnsent),
     ("good", Counted::Good),
     ("check", Counted::Check),
     ("checks", Counted::Checks),

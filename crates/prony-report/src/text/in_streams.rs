@@ -12,6 +12,9 @@ pub(super) fn messages(t: &Tally) -> Vec<String> {
     if counts.sent > 0 {
         parts.push(format!("{} sent", units::count(counts.sent)));
     }
+    if counts.unsent > 0 {
+        parts.push(format!("{} not sent", units::count(counts.unsent)));
+    }
     parts.push(format!("{} received", units::count(counts.received)));
     let without_reply = counts.awaited.saturating_sub(counts.answered);
     for (n, what) in [(without_reply, "without a reply"), (counts.unmatched, "reply to none")] {

@@ -56,9 +56,31 @@ fn tokens(t: &Tally) -> Vec<String> {
         let replies = units::counted(tokens.tokenized, "reply", "replies");
         parts.push(format!("those of {replies} counted by the tokenizer"));
     }
-    if silent > 0 {
-        let replies = units::counted(silent, "reply does", "replies do");
-        parts.push(format!("{replies} not say how many it has, so that its ITL is not known"));
+    if tokens.doubted > 0 {
+        let replies = units::counted(tokens.doubted, "reply says", "replies say");
+        let taken = match tokens.doubted - tokens.by_total.min(tokens.doubted) {
+            0 => "total_tokens - prompt_tokens was taken".into(),
+            all if all == tokens.doubted => "their numbers were not taken".into(),
+            _ => format!(
+                "total_tokens - prompt_tokens was taken for {}, none for the others",
+                units::count(tokens.by_total)
+            ),
+        };
+        parts.push(format!(
+            "{replies} to have less than half as many tokens as chunks, which cannot be: {taken}"
+        ));
+    }
+    match silent {
+        0 => {}
+        1 => parts.push("the tokens of 1 reply are not known, so it has no ITL".into()),
+        n => {
+            let n = units::count(n);
+            parts.push(format!("the tokens of {n} replies are not known, so they have no ITL"));
+        }
+    }
+    if tokens.several > 0 {
+        let replies = units::counted(tokens.several, "reply", "replies");
+        parts.push(format!("{replies} of several choices, which have no ITL"));
     }
     parts
 }

@@ -27,6 +27,7 @@ impl<'a> Requests<'a> {
         let text = |text: &str| Ok::<_, String>(text.to_owned());
         plan.content = section.take("content-pointer").and_then(|i| i.parse(problems, TEXT, text));
         plan.until = section.take("until-event").and_then(|i| i.parse(problems, TEXT, text));
+        plan.end = section.take("require-end").and_then(|i| i.parse(problems, TEXT, text));
         let count = section.take("events");
         plan.count = count.and_then(|i| i.parse(problems, "a number", values::positive));
         let time = section.take("time");
@@ -82,6 +83,9 @@ pub(super) fn explain(plan: &StreamPlan, out: &mut String) {
     }
     if let Some(text) = &plan.until {
         line(out, "until-event", quoted(text));
+    }
+    if let Some(text) = &plan.end {
+        line(out, "require-end", quoted(text));
     }
     if plan.reconnect {
         line(out, "reconnect", true);

@@ -187,7 +187,7 @@ pub fn histogram_mismatch(what: &str, hist: &Hist, samples: &[u64]) -> Option<St
 }
 
 /// The faults of complete replies.
-const JUDGED: [Fault; 12] = [
+const JUDGED: [Fault; 13] = [
     Fault::NoGrpcStatus,
     Fault::BadMessage,
     Fault::GrpcStatus,
@@ -197,6 +197,7 @@ const JUDGED: [Fault; 12] = [
     Fault::NotAStream,
     Fault::MessageTooLong,
     Fault::ErrorMessage,
+    Fault::TruncatedStream,
     Fault::ExtractMissing,
     Fault::ExtractTooLong,
     Fault::Surplus,

@@ -45,7 +45,7 @@ macro_rules! note {
 fn note_streams(seen: &mut Seen, t: &Tally) {
     if let Some(messages) = t.stream_messages.as_deref() {
         note!(seen, StreamMessages, messages, {
-            sent, awaited, answered, received, unmatched, together, bodies, sizes,
+            sent, unsent, awaited, answered, received, unmatched, together, bodies, sizes,
         });
         if let Some(sizes) = messages.sizes.as_deref() {
             note!(seen, StreamSizes, sizes, { messages, bytes });
@@ -107,8 +107,8 @@ fn note(seen: &mut Seen, t: &Tally) {
     if let Some(tokens) = t.tokens.as_deref() {
         note!(seen, TokenTally, tokens, {
             ttft, ttft_service, itl, chunk_gap, chunks, chunks_in_drain, chunks_together, replies,
-            empty, counted, tokenized, counted_chunks, output_tokens, input_tokens, good,
-            good_in_drain, finished, chunks_by_second, good_by_second,
+            empty, counted, tokenized, doubted, by_total, several, counted_chunks, output_tokens,
+            input_tokens, good, good_in_drain, finished, chunks_by_second, good_by_second,
         });
         note!(seen, Finished, &tokens.finished, { stop, length, tool, filter, other, none });
     }
@@ -418,6 +418,7 @@ fn fill_messages(t: &mut Tally, hist: &Hist, n: u64) {
         received: n + 3,
         unmatched: n + 4,
         together: n + 5,
+        unsent: n + 6,
         bodies: Some(Box::new(StreamBodies {
             begun: n,
             empty: n + 1,
@@ -458,9 +459,11 @@ fn assert_messages(all: &Tally) {
     let messages = [message, message_service, message_lag];
     let bodies = [first_message, first_content, message_gap, reconnect];
     assert_eq!((messages.map(waits), bodies.map(waits)), ([expected; 3], [expected; 4]));
-    let StreamMessages { sent, awaited, answered, received, unmatched, together, bodies, sizes } =
-        *all.stream_messages.clone().expect("messages");
-    assert_eq!([sent, awaited, answered, received, unmatched, together], [7, 9, 11, 13, 15, 17]);
+    let messages = *all.stream_messages.clone().expect("messages");
+    let StreamMessages { sent, unsent, awaited, answered, bodies, sizes, .. } = messages;
+    let StreamMessages { received, unmatched, together, .. } = messages;
+    let numbers = [sent, awaited, answered, received, unmatched, together, unsent];
+    assert_eq!(numbers, [7, 9, 11, 13, 15, 17, 19]);
     let twice = |n| StreamBodies {
         begun: n,
         empty: n + 2,

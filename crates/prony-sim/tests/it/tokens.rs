@@ -226,8 +226,8 @@ fn scripted(path: usize, text: &str) -> Tally {
     outcome.main()
 }
 
-/// Replies that end in each way beside stop and length, one without output, and one whose last
-/// event is incomplete.
+/// Replies that end in each way beside stop and length, one without output, one whose last event is
+/// incomplete, one of two choices, and one whose tokens are only in their total.
 pub(crate) fn each_end() -> Vec<Tally> {
     let content = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\n";
     let usage =
@@ -237,8 +237,17 @@ pub(crate) fn each_end() -> Vec<Tally> {
         format!("{content}data: {{\"choices\":[{last}]}}\n\n{usage}data: [DONE]\n\n")
     };
     let ends = ["tool_calls", "content_filter", "bored"].map(end);
-    let others = [usage.to_owned(), content.to_owned(), format!("{content}data: {{\"choi")];
-    ends.iter().chain(&others).map(|events| scripted(0, &format!("{HEAD}{events}"))).collect()
+    let mark = "data: [DONE]\n\n";
+    let others = [usage.to_owned(), format!("{content}{mark}"), format!("{content}{mark}data: {{")];
+    let two = "data: {\"choices\":[{\"text\":\"a\"},{\"index\":1,\"text\":\"a\"}]}\n\n";
+    let total = "data: {\"choices\":[],\"usage\":{\"completion_tokens\":0,\
+                 \"prompt_tokens\":3,\"total_tokens\":4}}\n\n";
+    let more = [format!("{two}{mark}"), format!("{content}{total}")];
+    ends.iter()
+        .chain(&others)
+        .chain(&more)
+        .map(|events| scripted(0, &format!("{HEAD}{events}")))
+        .collect()
 }
 
 #[test]
@@ -346,6 +355,7 @@ fn a_tokenizer_counts_what_replies_do_not_say() {
         format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n")
     };
     let usage = "data: {\"choices\":[],\"usage\":{\"completion_tokens\":26}}\n\n";
+    let mark = "data: [DONE]\n\n";
     for (first, usage, itl, [counted, tokenized, output, good]) in [
         ("one ", "", Some(ms(10)), [1, 1, 6, 1]),
         ("one ", usage, Some(ms(2)), [1, 0, 26, 1]),
@@ -358,7 +368,7 @@ fn a_tokenizer_counts_what_replies_do_not_say() {
             Step::Wait(ms(20)),
             Step::Send(chunk("two three some").into_bytes()),
             Step::Wait(ms(30)),
-            Step::Send(format!("{}{usage}", chunk("thing\\nf\\u00fcnf six")).into_bytes()),
+            Step::Send(format!("{}{usage}{mark}", chunk("thing\\nf\\u00fcnf six")).into_bytes()),
             Step::Close,
         ];
         let setup = counting(Link::with_latency(Span::ZERO));

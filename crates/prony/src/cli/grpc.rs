@@ -60,12 +60,16 @@ pub struct GrpcArgs {
     ///
     /// For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
     /// schedule counts from the intended start of the call. Messages are those of --body in turn.
+    /// Without a number or a time of them, each of the -c connections or calls is opened once, and
+    /// sends messages for the duration of the load (-d).
     #[arg(
         long, value_name = "RATE", help_heading = MESSAGES, group = "schedule",
         value_parser = values::message_rate,
     )]
     pub messages: Option<RatePlan>,
-    /// Messages per call [default: those of --body once, or as many as --messages-time allows]
+    /// Messages per call [default: as many as fit into --messages-time, or into -d]
+    ///
+    /// Several messages in --body of a call of gRPC are sent once each by default.
     #[arg(
         long, value_name = "N", help_heading = MESSAGES, requires = "schedule",
         value_parser = values::positive,

@@ -36,8 +36,20 @@ pub struct StreamArgs {
     )]
     pub stream_time: Option<Span>,
     /// End a stream after the first message with this text (`[DONE]`)
+    ///
+    /// A stream that the server ends before that fails (truncated-stream), unless it is opened
+    /// again.
     #[arg(long, value_name = "TEXT", help_heading = STREAMS, requires = "stream")]
     pub until_event: Option<String>,
+    /// Fail a stream that the server ends after another message than one with this text
+    ///
+    /// Its error is truncated-stream. For streams that have a last message of their own, such as
+    /// `"done":true`. A stream that prony ends, after one of the bounds above, does not fail.
+    #[arg(
+        long, value_name = "TEXT", help_heading = STREAMS, requires = "stream",
+        conflicts_with = "reconnect",
+    )]
+    pub require_end: Option<String>,
     /// Open a stream again that has ended before these bounds, after the event that was last
     ///
     /// As browsers do: after the time that the server has given (retry), or after 3 s, with the
@@ -48,8 +60,15 @@ pub struct StreamArgs {
 }
 
 /// The IDs of these options.
-pub(super) const IDS: [&str; 6] =
-    ["stream", "content_pointer", "stream_events", "stream_time", "until_event", "reconnect"];
+pub(super) const IDS: [&str; 7] = [
+    "stream",
+    "content_pointer",
+    "stream_events",
+    "stream_time",
+    "until_event",
+    "require_end",
+    "reconnect",
+];
 
 impl StreamArgs {
     /// The part of the plan.
@@ -61,6 +80,7 @@ impl StreamArgs {
                 count: self.stream_events,
                 time: self.stream_time,
                 until: self.until_event.clone(),
+                end: self.require_end.clone(),
                 tokens: None,
                 reconnect: self.reconnect,
             })

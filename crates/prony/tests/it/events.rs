@@ -107,6 +107,35 @@ fn ends_streams_and_decides_thresholds() {
     }
 }
 
+/// A stream that the server ends without its last message fails, and says so in each report.
+#[test]
+fn streams_without_their_last_message_fail() {
+    let server = Serve::start(&["--sse", "ttft=1ms,gap=1ms,count=4"]);
+    let url = server.url("/");
+    let load = ["-n", "10", "-c", "1", "--stream", "sse", "--accept-invalid", &url];
+    for (option, text, failed) in [
+        ("--until-event", "w3 ", 0),
+        ("--until-event", "w9 ", 10),
+        ("--require-end", "w4 ", 0),
+        ("--require-end", "w3 ", 10),
+    ] {
+        for version in [&[][..], &["--h2c"]] {
+            let run = prony(&[&load[..], &[option, text, "--json"], version].concat());
+            let report = run.report();
+            let errors = report.errors("truncated-stream");
+            assert_eq!((report.count("failed"), errors), (failed, failed), "{option} {text}");
+        }
+    }
+    let limits = ["--require-end", "w3 ", "--threshold", "error.truncated-stream = 0"];
+    let run = prony(&[&load[..], &limits].concat());
+    // No request had a reply.
+    assert_eq!(run.code, 1, "{run:?}");
+    let sentence = "the server ended the stream without its last message";
+    for text in [sentence, "missed: error.truncated-stream = 0 (10)"] {
+        assert!(run.stdout.contains(text), "{}", run.stdout);
+    }
+}
+
 /// Node.js writes events, lines and chunks with timers of its own, and counts them.
 #[test]
 fn counts_equal_those_of_node() {

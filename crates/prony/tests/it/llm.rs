@@ -214,7 +214,7 @@ fn sends_what_was_asked_for_and_keeps_the_key_secret() {
         "stream_options": {"include_usage": true}});
     assert_eq!(body, expected);
     let text = String::from_utf8_lossy(&out.stdout);
-    assert!(text.contains("1 reply does not say how many it has"), "{text}");
+    assert!(text.contains("the tokens of 1 reply are not known, so it has no ITL"), "{text}");
     let mut explained = command(&[&line[..], &["--explain"]].concat());
     let explained = explained.env("PRONY_TEST_KEY", KEY).output().expect("prony starts");
     let explained = String::from_utf8_lossy(&explained.stdout).into_owned();

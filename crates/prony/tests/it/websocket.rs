@@ -214,6 +214,7 @@ fn a_schedule_ends_with_the_duration_of_the_load() {
         (&["-r", "10", "-n", "20"][..], "a schedule of messages needs an end"),
         (&["-c", "3", "-n", "20"], "a schedule of messages needs an end"),
         (&["-c", "3", "-d", "60s"], "not below the timeout of 30"),
+        (&["-c", "3", "-d", "4s", "--warmup", "1s"], "as long as the load has no warm-up"),
     ] {
         let refused = prony(&[&load[..], more].concat());
         assert_eq!(refused.code, 2, "{refused:?}");

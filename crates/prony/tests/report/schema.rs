@@ -210,6 +210,7 @@ fn over_http2() -> [Summary; 3] {
         count: Some(1),
         time: Some(Span(1)),
         until: Some("end".into()),
+        end: Some("end".into()),
         tokens: Some(TokenPlan {
             dialect: TokenDialect::OpenAi,
             slo,
@@ -221,6 +222,7 @@ fn over_http2() -> [Summary; 3] {
     run.main.stream_messages = Some(Box::new(StreamMessages {
         bodies: Some(Box::new(StreamBodies { reconnects, ..StreamBodies::default() })),
         sizes: Some(Box::default()),
+        unsent: 1,
         ..StreamMessages::default()
     }));
     run.main.tokens = Some(Box::new(tokens()));

@@ -61,6 +61,9 @@ pub(crate) fn tokens() -> TokenTally {
         good: 2,
         chunks_by_second: [(0, 9)].into(),
         good_by_second: [(0, 2)].into(),
+        doubted: 1,
+        by_total: 1,
+        several: 1,
         ..TokenTally::default()
     };
     for hist in [&mut tally.ttft, &mut tally.ttft_service, &mut tally.itl, &mut tally.chunk_gap] {

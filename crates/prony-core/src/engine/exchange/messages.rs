@@ -207,6 +207,24 @@ impl Messages {
         }
     }
 
+    /// The stream of the exchange has ended, and the exchange with it. What its schedule has left
+    /// is not sent. If prony has ended it, the plan wants no more of it.
+    pub(in crate::engine) fn schedule_ended(
+        &mut self,
+        id: RequestId,
+        now: Nanos,
+        recorder: &mut Recorder,
+    ) {
+        let is_bounded = self.is_bounded(id);
+        let stream = self.streams.get_mut(id.slot as usize).filter(|stream| stream.id == id);
+        let (Some(plan), Some(stream)) = (self.plan.as_deref(), stream) else { return };
+        let Some(mut times) = stream.times.take() else { return };
+        let unsent = stream.ledger.take_unwritten() + times.take_rest(plan, self.seed);
+        if unsent > 0 && !is_bounded {
+            recorder.messages_unsent(now, unsent);
+        }
+    }
+
     /// Whether no message of the reply to the exchange has arrived yet.
     pub(in crate::engine) fn awaits_first(&self, id: RequestId) -> bool {
         let stream = self.streams.get(id.slot as usize).filter(|stream| stream.id == id);

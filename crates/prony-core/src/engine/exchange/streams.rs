@@ -36,6 +36,10 @@ pub(super) struct StreamBody {
     bytes: u64,
     /// Whether a message had content.
     has_content: bool,
+    /// Whether the last message had the text with which the stream must end.
+    has_end: bool,
+    /// Whether the body ended within an event.
+    is_incomplete: bool,
     /// Why the rest is not read, if it is not.
     pub(super) over: Option<Over>,
     /// What it says as the reply of a language model.
@@ -117,6 +121,7 @@ impl StreamBody {
     /// A message has arrived. Returns whether it is the first with content.
     fn count(&mut self, message: Message, plan: &StreamPlan) -> bool {
         self.messages += 1;
+        self.has_end = message.has_end;
         if message.said.is_error {
             self.over = Some(Over::Error);
         } else if message.is_last {
@@ -125,6 +130,12 @@ impl StreamBody {
             self.over = Some(Over::Ended(StreamEnd::Count));
         }
         message.has_content && !std::mem::replace(&mut self.has_content, true)
+    }
+
+    /// Whether all has arrived that marks the end of a stream, which the server has ended.
+    fn has_ended_well(&self, plan: &StreamPlan) -> bool {
+        let has_text = plan.until.is_none() && (plan.end.is_none() || self.has_end);
+        has_text && (plan.tokens.is_none() || self.tokens.is_complete())
     }
 }
 
@@ -202,16 +213,15 @@ impl Messages {
         })
     }
 
-    /// The reply is complete, or prony has ended it. `success`: its timestamps if it is a success.
-    /// Returns its fault if it was none: a body in one piece has reported an error.
-    pub(in crate::engine) fn reply_ended(
+    /// The body of a reply with this status is complete, or prony has ended it. What follows is a
+    /// fault of a body in one piece that reports an error, and of a stream without its end.
+    pub(in crate::engine) fn body_ended(
         &mut self,
         id: RequestId,
-        success: Option<&Stamps>,
+        status: u16,
         now: Nanos,
         recorder: &mut Recorder,
-    ) -> Option<Fault> {
-        self.unsubscribed(id, now, recorder);
+    ) -> After {
         let mut is_incomplete = false;
         let after = self.take(id, now, recorder, |reader, rules, each| {
             match reader.end(rules) {
@@ -221,18 +231,39 @@ impl Messages {
             }
             Ok(())
         });
-        let fault = match after {
-            After::Fault(fault) if success.is_some() => Some(fault),
-            _ => None,
-        };
-        let success = success.filter(|_| fault.is_none());
-        let (stream, reading) = self.unfinished(id)?;
-        let body = stream.body.as_deref_mut()?;
+        if let Some((stream, reading)) = self.unfinished(id) {
+            let Some(body) = stream.body.as_deref_mut() else { return after };
+            body.is_incomplete = is_incomplete;
+            let is_cut = body.over.is_none() && !body.has_ended_well(&reading.plan);
+            if !is_cut || !reading.plan.must_end() {
+                return after;
+            }
+            body.over = Some(Over::Failed);
+            return After::Fault(Fault::TruncatedStream);
+        }
+        // A body without a byte is no stream that has begun.
+        let must_end = self.reading.as_deref().is_some_and(|reading| reading.plan.must_end());
+        match must_end && (200..=299).contains(&status) {
+            true => After::Fault(Fault::TruncatedStream),
+            false => after,
+        }
+    }
+
+    /// The reply is complete, or prony has ended it. `success`: its timestamps if it is a success.
+    pub(in crate::engine) fn reply_ended(
+        &mut self,
+        id: RequestId,
+        success: Option<&Stamps>,
+        now: Nanos,
+        recorder: &mut Recorder,
+    ) {
+        self.unsubscribed(id, now, recorder);
+        let Some((stream, reading)) = self.unfinished(id) else { return };
+        let Some(body) = stream.body.as_deref_mut() else { return };
         let has_begun = body.stage == Stage::Open;
         body.stage = Stage::Closed;
         if !has_begun && success.is_none() {
-            recorder.stream_failed(stream.intended, body.size());
-            return fault;
+            return recorder.stream_failed(stream.intended, body.size());
         }
         if let (Some(tokens), Some(stamps)) = (&reading.plan.tokens, success) {
             let reply = body.tokens.reply();
@@ -249,10 +280,9 @@ impl Messages {
                 recorder.stream_failed(stream.intended, body.size());
             }
         }
-        if is_incomplete {
+        if body.is_incomplete {
             recorder.stream_incomplete(stream.intended);
         }
-        fault
     }
 
     /// The request has failed without a complete reply.
@@ -359,6 +389,13 @@ impl Messages {
                 After::Fault(fault)
             }
         }
+    }
+
+    /// Whether the stream of the exchange has reached a bound of the plan.
+    pub(super) fn is_bounded(&mut self, id: RequestId) -> bool {
+        let over = |stream: &Stream| stream.body.as_deref().and_then(|body| body.over);
+        let over = self.unfinished(id).and_then(|(stream, _)| over(stream));
+        matches!(over, Some(Over::Ended(_)))
     }
 
     /// The stream of the exchange, if its body is being read.

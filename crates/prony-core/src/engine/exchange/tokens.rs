@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::messages::Messages;
-use crate::events::{Finish, Message, output_text};
+use crate::events::{Choices, Finish, Message, output_text};
 use crate::plan::TokenLimit;
 use crate::record::{CallStart, Recorder, Stamps, TokenReply};
 use crate::tokenizer::CountTokens;
@@ -40,7 +40,14 @@ pub(super) struct TokenBody {
     chunks: u64,
     input: Option<u32>,
     output: Option<u32>,
+    /// The tokens of the reply by all tokens without those of the request.
+    by_total: Option<u32>,
     finish: Option<Finish>,
+    /// The choices that have a part in it, and those among them that have ended.
+    choices: Choices,
+    finished: Choices,
+    /// Whether a message was its last one.
+    is_end: bool,
 }
 
 impl TokenBody {
@@ -54,7 +61,11 @@ impl TokenBody {
         let said = &message.said;
         self.input = said.input.or(self.input);
         self.output = said.output.or(self.output);
+        self.by_total = said.by_total.or(self.by_total);
         self.finish = said.finish.or(self.finish);
+        self.choices |= said.choices;
+        self.finished |= said.finished;
+        self.is_end |= said.is_end;
         if !message.has_content {
             return;
         }
@@ -70,17 +81,35 @@ impl TokenBody {
         }
     }
 
+    /// Whether the model has ended the reply: all of its choices, or the last message says so. One
+    /// in one piece is complete if it can be read.
+    pub(super) fn is_complete(&self) -> bool {
+        let has_finished = self.finish.is_some() && self.choices & !self.finished == 0;
+        let is_read = self.is_whole && (self.chunks > 0 || self.output.is_some());
+        self.is_end || has_finished || is_read
+    }
+
+    /// Whether the reply cannot have as few tokens: a chunk has a token at least, unless the server
+    /// splits its text.
+    fn is_too_few(&self, tokens: u32) -> bool {
+        u64::from(tokens) * 2 < self.chunks
+    }
+
     /// The reply as a whole.
     pub(super) fn reply(&self) -> TokenReply {
         let has_times = self.chunks > 0 && !self.is_whole;
+        let is_doubted = self.output.is_some_and(|tokens| self.is_too_few(tokens));
+        let by_total = self.by_total.filter(|&tokens| is_doubted && !self.is_too_few(tokens));
         TokenReply {
             first: has_times.then_some(self.first),
             last: self.last,
             chunks: self.chunks,
             input: self.input,
-            output: self.output,
+            output: if is_doubted { by_total } else { self.output },
+            is_doubted,
             is_tokenized: false,
             finish: self.finish,
+            choices: self.choices.count_ones(),
         }
     }
 }

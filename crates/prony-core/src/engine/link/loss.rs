@@ -59,6 +59,7 @@ impl<P: Carrier> Engine<P> {
         }
         self.exchanges.give_up(id);
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            messages.schedule_ended(id, now, &mut self.recorder);
             messages.stream_failed(id, now, &mut self.recorder);
         }
         // If it was sent before, its wait is already recorded.

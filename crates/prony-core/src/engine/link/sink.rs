@@ -37,14 +37,6 @@ pub(in crate::engine) struct Sink<'a> {
     pub(super) now: Nanos,
 }
 
-/// A complete reply, seen more closely.
-enum Closer {
-    /// Its stream has ended before its bound, and is opened again later.
-    EndsEarly,
-    /// It has ended, with this fault if it is no success.
-    Ended(Option<Fault>),
-}
-
 impl Sink<'_> {
     /// Handle a reply that is not a success. Returns whether the request is sent again.
     #[cold]
@@ -95,10 +87,10 @@ impl Sink<'_> {
             return;
         }
         if EXTRAS && self.looks_closer {
-            match self.look_closer(id, stamps, *reply, fault) {
-                Closer::EndsEarly => return,
-                Closer::Ended(seen) => fault = seen,
+            if fault.is_none() && self.ends_early(id, &stamps, reply) {
+                return;
             }
+            self.look_closer(id, stamps, *reply, fault);
         }
         self.recorder.replied(&stamps, reply, fault);
         self.outcome.ended.push(user);
@@ -112,6 +104,10 @@ impl Sink<'_> {
         if let Some((tap, conn)) = &mut self.tap {
             tap.done(*conn, id, &reply);
         }
+        if let Some(messages) = self.exchanges.messages.as_deref_mut() {
+            let ended = messages.body_ended(id, reply.status, self.now, self.recorder);
+            self.follow(id, ended);
+        }
         self.end::<true>(id, &reply);
     }
 
@@ -123,26 +119,13 @@ impl Sink<'_> {
             || self.tap.as_ref().is_some_and(|(tap, _)| tap.wants_headers())
     }
 
-    /// What only some plans count of a whole reply. Returns how it is seen then.
+    /// What only some plans count of a whole reply.
     #[cold]
-    fn look_closer(
-        &mut self,
-        id: RequestId,
-        stamps: Stamps,
-        reply: Reply,
-        fault: Option<Fault>,
-    ) -> Closer {
-        if fault.is_none() && self.ends_early(id, &stamps, &reply) {
-            return Closer::EndsEarly;
-        }
-        let mut fault = fault;
+    fn look_closer(&mut self, id: RequestId, stamps: Stamps, reply: Reply, fault: Option<Fault>) {
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             let success = fault.is_none().then_some(&stamps);
-            let found = messages.reply_ended(id, success, self.now, self.recorder);
-            if found.is_some() {
-                (self.outcome.missed, self.outcome.is_rare) = (true, true);
-            }
-            fault = fault.or(found);
+            messages.schedule_ended(id, self.now, self.recorder);
+            messages.reply_ended(id, success, self.now, self.recorder);
         }
         let exchange = &self.exchanges[id];
         if let Some(trail) = self.trail.as_deref_mut() {
@@ -165,10 +148,10 @@ impl Sink<'_> {
         if exchange.window() > Span::ZERO {
             self.recorder.waited_for_window(exchange.intended(), exchange.window());
         }
-        Closer::Ended(fault)
     }
 
     /// Whether the stream of a successful reply has ended before its bound, and is opened again.
+    #[cold]
     fn ends_early(&mut self, id: RequestId, stamps: &Stamps, reply: &Reply) -> bool {
         let messages = self.exchanges.messages.as_deref_mut();
         let ends_early = messages
@@ -193,7 +176,7 @@ impl Sink<'_> {
         let next = exchange.redirected(self.now);
         if self.looks_closer {
             // Redirects are no streams, and have no messages.
-            let _ = self.look_closer(id, stamps, reply, None);
+            self.look_closer(id, stamps, reply, None);
         }
         self.recorder.replied(&stamps, &reply, None);
         self.exchanges.remove(id);

@@ -207,6 +207,8 @@ fn bound_of_the_time_between_tokens_is_that_of_the_longest_wait() {
         output: Some(11),
         is_tokenized: false,
         finish: None,
+        is_doubted: false,
+        choices: 1,
     };
     r.tokens_replied(&stamps(0, 2_010), &chunks, &[]);
     let (_, t) = r.finish(false);

@@ -191,6 +191,8 @@ fn tokens_of_replies_are_counted() {
         output: Some(11),
         is_tokenized: true,
         finish: Some(Finish::Length),
+        is_doubted: false,
+        choices: 1,
     };
     let limits = [TokenLimit { time: TokenTime::Response, limit: Span(200_000_000_000) }];
     // The load ends at 60 s.

@@ -409,6 +409,10 @@ fn counts(t: &Tally, counted: Counted) -> Option<(u64, u64)> {
         Counted::StatusClass(c) => (class(c).map(|(_, n)| n).sum(), replied()),
         Counted::Unfinished => (t.unfinished, t.started),
         Counted::Retries => (t.retries, t.started),
+        Counted::MessagesUnsent => {
+            let messages = t.stream_messages.as_ref()?;
+            (messages.unsent, messages.sent + messages.unsent)
+        }
         Counted::Good => (t.tokens.as_ref()?.good, ended),
         Counted::Check | Counted::Checks | Counted::GroupsCompleted | Counted::GroupsFailed => {
             return None;

@@ -381,16 +381,17 @@ fn stream() -> impl Strategy<Value = Option<Box<StreamPlan>>> {
     let formats =
         [StreamFormat::Sse, StreamFormat::Ndjson, StreamFormat::Chunks, StreamFormat::Whole];
     let content = option::of(any_text().prop_map(|text| format!("/{text}")));
-    let bounds =
-        (option::of(1..=u64::MAX), option::of(span()), option::of(any_text()), any::<bool>());
+    let texts = (option::of(any_text()), option::of(any_text()));
+    let bounds = (option::of(1..=u64::MAX), option::of(span()), texts, any::<bool>());
     let plain =
         (select(formats.to_vec()), content, bounds).prop_map(|(format, content, bounds)| {
-            let (count, time, until, reconnect) = bounds;
+            let (count, time, (until, end), reconnect) = bounds;
             Box::new(StreamPlan {
                 content,
                 count,
                 time,
                 until,
+                end,
                 reconnect,
                 ..StreamPlan::new(format)
             })

@@ -337,6 +337,37 @@ fn reads_a_schedule_of_messages() {
     );
 }
 
+/// Calls with a schedule that has no end last as long as the load: three, each for four seconds.
+/// Calls with several messages of their own send these once.
+#[test]
+fn a_schedule_of_calls_ends_with_the_load() {
+    let text = |load: &str, messages: usize| {
+        let body = "\\u0000".repeat(5 * messages);
+        format!(
+            "url = \"grpc://h:81\"\n{load}\n[grpc]\nencoded = true\nmessages = \"5/s\"\n\
+             [[request]]\npath = \"/a.B/C\"\nbody = \"{body}\"\n\
+             grpc = {{ streams = true, takes = true }}\n"
+        )
+    };
+    let load = "connections = 3\nduration = \"4s\"";
+    let plan_of = |text: String| plan(&text);
+    let one = plan_of(text(load, 1));
+    let time = |plan: &Plan| plan.messages.as_deref().expect("a schedule").time;
+    assert_eq!((time(&one), one.stop.requests), (Some(Span::from_secs(4)), Some(3)));
+    assert_eq!(plan_of(explain(&one, &[])), one);
+    let two = plan_of(text(load, 2));
+    assert_eq!((time(&two), two.stop.requests), (None, None));
+    for load in ["rate = 10", "connections = 3\nrequests = 9", "duration = \"40s\""] {
+        let text = text(load, 1);
+        let parsed = parse("plan.toml", &text, None, &around());
+        assert!(parsed.is_err(), "{text}");
+    }
+    let warm = text("connections = 3\nwarmup = \"1s\"\nduration = \"4s\"", 1);
+    let parsed = parse("plan.toml", &warm, None, &around());
+    let why = parsed.map(|_| ()).expect_err("a warm-up");
+    assert!(why[0].contains("as long as the load has no warm-up"), "{why:?}");
+}
+
 #[test]
 fn explains_connections_of_websocket() {
     let text = r#"

@@ -389,6 +389,8 @@ fn streams() {
             "url = \"http://h\"\n[stream]\nformat = \"chunks\"\ncontent-pointer = \"/a\"",
             "url = \"http://h\"\n[stream]\ntime = \"30s\"",
             "url = \"http://h\"\n[stream]\nuntil-event = \"\"",
+            "url = \"http://h\"\n[stream]\nrequire-end = \"\"",
+            "url = \"http://h\"\n[stream]\nevents = 5\nreconnect = true\nrequire-end = \"end\"",
             "url = \"http://h\"\n[stream]\nevents = 5\nreconnect = \"2s\"",
             "url = \"http://h\"\n[stream]\nformat = \"ndjson\"\nevents = 5\nreconnect = true",
             "url = \"http://h\"\n[stream]\ntokens = \"openai\"\nevents = 5\nreconnect = true",
@@ -409,6 +411,8 @@ fn streams() {
             p:2:1: a chunk is no JSON text: a pointer to the content of messages needs streams of the format sse or ndjson
             p:1:1: this plan cannot be run: a stream is ended after 30s, and the timeout of its request is 30s; use a longer timeout (`timeout`), or end streams earlier
             p:2:1: the text that ends a stream must not be empty
+            p:2:1: the text with which a stream must end must not be empty
+            p:2:1: a stream that is opened again has no last message: leave out the text with which it must end, or do not open it again
             p:4:13: `reconnect` is a string, expected true or false
             p:2:1: only streams of the format sse can be opened again
             p:2:1: a reply of a language model cannot be continued: it is not opened again
