@@ -111,6 +111,7 @@ impl<'a> Context<'a> {
     /// Counts a request.
     pub(crate) fn count(&self) -> Result<(), String> {
         self.requests.set(self.requests.get() + 1);
+        self.options.progress.inspect(|progress| progress.found());
         if self.requests.get() > REQUESTS {
             self.fail("more than 100,000 requests");
         }

@@ -19,6 +19,7 @@ mod needles;
 mod notes;
 mod openapi;
 mod postman;
+mod progress;
 mod scripts;
 mod secrets;
 mod shell;
@@ -44,6 +45,7 @@ use text::Text;
 pub use conceal::conceal;
 pub use correlate::looks_generated;
 pub use notes::Note;
+pub use progress::Progress;
 
 /// A format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,8 @@ pub struct Options<'a> {
     pub seed: Option<u64>,
     /// Tags of operations, and how often these are made; others have the weight 1.
     pub weights: &'a [(String, u32)],
+    /// Where to count how far the import is.
+    pub progress: Option<&'a Progress>,
 }
 
 /// Requests in one go, and the pause after them.
@@ -110,6 +114,7 @@ impl Default for Options<'_> {
             files_from: &[],
             seed: None,
             weights: &[],
+            progress: None,
         }
     }
 }
@@ -290,8 +295,11 @@ fn finished(mut import: Import, name: &str, options: &Options<'_>) -> Result<Imp
     if import.sessions.is_empty() {
         return Err(format!("{name}: there is no request in it that can be sent{}", import.why()));
     }
+    if let Some(progress) = options.progress {
+        progress.read_all(import.requests());
+    }
     if options.correlate {
-        correlate::correlate(&mut import);
+        correlate::correlate(&mut import, options.progress);
     }
     if !options.with_secrets {
         secrets::replace(&mut import).map_err(|e| format!("{name}: {e}"))?;

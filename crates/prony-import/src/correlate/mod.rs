@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::unique::Unique;
-use crate::{Extract, Import, Request, Session};
+use crate::{Extract, Import, Progress, Request, Session};
 use index::Index;
 use places::Found;
 pub(crate) use places::attribute;
@@ -68,15 +68,15 @@ fn starts_with_date(value: &str) -> bool {
 }
 
 /// Makes the requests of all sessions use the values of their own replies.
-pub(crate) fn correlate(import: &mut Import) {
-    correlate_within(import, WORK);
+pub(crate) fn correlate(import: &mut Import, progress: Option<&Progress>) {
+    correlate_within(import, WORK, progress);
 }
 
 /// The same with at most this many bytes to look at for each session. Returns how many it were.
-fn correlate_within(import: &mut Import, work: u64) -> u64 {
+fn correlate_within(import: &mut Import, work: u64, progress: Option<&Progress>) -> u64 {
     let mut read = 0;
     for session in &mut import.sessions {
-        let walk = Walk { work, ..Walk::default() };
+        let walk = Walk { work, progress, ..Walk::default() };
         let (count, looked_at) = walk.session(session, &mut import.notes);
         import.extracted += count;
         read += looked_at;
@@ -86,7 +86,7 @@ fn correlate_within(import: &mut Import, work: u64) -> u64 {
 
 /// The way through a session.
 #[derive(Default)]
-struct Walk {
+struct Walk<'a> {
     replies: Vec<Reply>,
     /// The values in them that requests have.
     index: Index,
@@ -107,6 +107,7 @@ struct Walk {
     work: u64,
     /// Where values were no longer looked for.
     end: Option<String>,
+    progress: Option<&'a Progress>,
 }
 
 struct Variable {
@@ -115,7 +116,7 @@ struct Variable {
     of: usize,
 }
 
-impl Walk {
+impl Walk<'_> {
     /// Returns how many values are extracted, and how many bytes were looked at.
     fn session(mut self, session: &mut Session, notes: &mut Notes) -> (usize, u64) {
         self.read(session);
@@ -126,6 +127,7 @@ impl Walk {
                 self.before = if lead && index > 0 { first + 1 } else { first };
                 self.request(request);
                 self.seen += 1;
+                self.progress.inspect(|progress| progress.searched());
             }
         }
         let read = self.index.read.get();

@@ -256,7 +256,7 @@ fn shop(pages: usize, bytes: usize) -> String {
 /// How many bytes are looked at for an archive, and how many values are found.
 fn looked_at(text: &str, work: u64) -> (u64, Import) {
     let mut import = crate::har::read(text, false).expect("an archive");
-    let read = correlate_within(&mut import, work);
+    let read = correlate_within(&mut import, work, None);
     (read, import)
 }
 
