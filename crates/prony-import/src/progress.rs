@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Progress {
     /// The requests found so far.
     found: AtomicUsize,
-    /// All requests, when they are known, and in how many of them values of replies were looked for.
+    /// All requests, when they are known, and in how many values of replies were looked for.
     all: AtomicUsize,
     searched: AtomicUsize,
 }
