@@ -1,6 +1,6 @@
 //! The formats of access logs: their names, and how one is recognized.
 
-use crate::fields::{Fields, Why};
+use crate::fields::{Edge, Fields, Role, Why};
 use crate::format_error::FormatError;
 use crate::json::Names;
 use crate::pattern::{self, Pattern};
@@ -25,16 +25,24 @@ impl Format {
     /// There is no such format, or requests cannot be made of it.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         Ok(Self(match text.trim() {
-            "common" => Kind::Pattern("Common", Pattern::common()),
-            "combined" => Kind::Pattern("Combined", Pattern::common()),
-            "haproxy" => Kind::Pattern("HAProxy's httplog", Pattern::haproxy()),
-            "alb" => Kind::Pattern("AWS ALB", Pattern::alb()),
+            "common" => Kind::Pattern("Common", pattern::common()),
+            "combined" => Kind::Pattern("Combined", pattern::common()),
+            "haproxy" => Kind::Pattern("HAProxy's httplog", pattern::haproxy()),
+            "alb" => Kind::Pattern("AWS ALB", pattern::alb()),
+            "elb" => Kind::Pattern("AWS classic ELB", pattern::elb()),
+            "s3" => Kind::Pattern("Amazon S3", pattern::s3()),
             "w3c" | "cloudfront" => Kind::W3c(Columns::default()),
             "caddy" => Kind::Json("Caddy's JSON", Names::caddy()),
+            "traefik" => Kind::Json("Traefik's JSON", Names::traefik()),
             "envoy" => Kind::Json("Envoy's JSON", Names::envoy()),
+            "envoy-text" => Kind::Pattern("Envoy's text", pattern::envoy_text()),
             "json" => Kind::Json("JSON lines", Names::usual()),
             text if text.starts_with("json ") => {
                 Kind::Json("JSON lines", Names::given(&text["json ".len()..])?)
+            }
+            text if text.starts_with("tomcat ") => {
+                let format = pattern::tomcat(&text["tomcat ".len()..])?;
+                Kind::Pattern("a pattern of Tomcat", format)
             }
             _ if text.contains('$') => Kind::Pattern("a format of nginx", pattern::nginx(text)?),
             _ if text.contains('%') => Kind::Pattern("a format of Apache", pattern::apache(text)?),
@@ -52,12 +60,26 @@ impl Format {
         };
         // HAProxy's has so few fixed parts that it could read lines of Combined, with the name of
         // the browser as their request.
-        let candidates = ["w3c", "alb", "combined", "haproxy", "caddy", "envoy", "json"];
+        let candidates = [
+            "w3c",
+            "alb",
+            "elb",
+            "s3",
+            "combined",
+            "haproxy",
+            "envoy-text",
+            "caddy",
+            "traefik",
+            "envoy",
+            "json",
+        ];
         for mut format in candidates.into_iter().flat_map(Self::parse) {
             let times = &mut Times::default();
             let worth = |line| match format.read(line, times) {
                 Ok(Some(fields)) if fields.is_no_request => 1,
-                Ok(Some(fields)) if !fields.target.is_empty() => 2,
+                Ok(Some(fields)) if !fields.aim.target.is_empty() => 2,
+                // It is the format, and the user has to say more.
+                Err(Why::NoUnit) => 2,
                 _ => 0,
             };
             let worth: usize = lines().map(worth).sum();
@@ -88,12 +110,41 @@ impl Format {
         }
     }
 
-    /// Whether the time of a line is that at which its request ended.
-    pub(crate) fn has_ends(&self) -> bool {
+    /// Times whose unit the format does not say are in this unit, in nanoseconds. Returns whether
+    /// there can be some.
+    pub(crate) fn set_unit(&mut self, unit: i64) -> bool {
+        match &mut self.0 {
+            Kind::Pattern(_, pattern) => pattern.set_unit(unit),
+            Kind::W3c(columns) => {
+                columns.set_unit(unit);
+                true
+            }
+            Kind::Json(..) => false,
+        }
+    }
+
+    /// Which time of a line a request is sent at, as a sentence.
+    pub fn times(&self) -> String {
         match &self.0 {
-            Kind::Pattern(_, pattern) => pattern.ends,
-            Kind::Json(_, names) => names.ends,
-            Kind::W3c(_) => true,
+            Kind::Pattern(_, pattern) => {
+                let (name, edge, took) = pattern.times();
+                sentence(&name, edge, &took)
+            }
+            Kind::Json(_, names) => {
+                let all: Vec<(Role, String)> = names.times().collect();
+                let of = |wanted: Edge| {
+                    let is_it = |role: Role| matches!(role, Role::Time(_, edge) if edge == wanted);
+                    all.iter().find(|(role, _)| is_it(*role)).map(|(_, name)| (name, wanted))
+                };
+                let (name, edge) = of(Edge::Start).or_else(|| of(Edge::End)).unzip();
+                let took = all.iter().filter(|(role, _)| role.is_took()).cloned();
+                let took: Vec<(Role, String)> = took.collect();
+                sentence(name.map_or("", |name| name), edge.unwrap_or_default(), &took)
+            }
+            Kind::W3c(_) => {
+                let took = (Role::TookUnclear, "time-taken".to_owned());
+                sentence("date and time", Edge::End, &[took])
+            }
         }
     }
 
@@ -108,6 +159,27 @@ impl Format {
             Kind::Pattern(name, _) | Kind::Json(name, _) => name,
             Kind::W3c(_) => "W3C extended",
         }
+    }
+}
+
+/// Which time a request is sent at: that of its line, less how long it took if that is its end.
+fn sentence(name: &str, edge: Edge, took: &[(Role, String)]) -> String {
+    let names: Vec<&str> = took.iter().map(|(_, name)| name.as_str()).collect();
+    match (edge, took.first()) {
+        (Edge::Start, _) => format!("requests started at {name}"),
+        (Edge::End, None) => format!(
+            "{name} is when requests ended; they are sent then, as the format does not say how \
+             long they took"
+        ),
+        (Edge::End, Some((Role::TookList(_), _))) => format!(
+            "requests started at {name}, less the sum of {} (its upstreams only; $request_time \
+             would be exact)",
+            names.join(" + ")
+        ),
+        (Edge::End, Some((Role::TookPart(_), _))) => {
+            format!("requests started at {name}, less {}", names.join(" + "))
+        }
+        (Edge::End, Some((_, took))) => format!("requests started at {name}, less {took}"),
     }
 }
 
@@ -151,7 +223,27 @@ mod tests {
                 r#"{"start_time":"2020-11-25T21:26:18.409Z","method":"GET","path":"/"}"#,
                 "Envoy's JSON",
             ),
+            (
+                r#"{"Duration":5,"RequestMethod":"GET","RequestPath":"/","StartUTC":"2020-11-25T21:26:18.4Z"}"#,
+                "Traefik's JSON",
+            ),
             (r#"{"time":1646861401.5,"path":"/"}"#, "JSON lines"),
+            (
+                "2015-05-13T23:39:43.945958Z lb 192.168.131.39:2817 10.0.0.1:80 0.1 0.1 0.1 200 200 0 29 \"GET http://h:80/ HTTP/1.1\" \"curl\" - -\n",
+                "AWS classic ELB",
+            ),
+            (
+                "7f bucket [06/Feb/2019:00:00:38 +0000] 192.0.2.3 7f 3E REST.GET.OBJECT a \"GET /a HTTP/1.1\" 200 - 113 - 7 - \"-\" \"S3\" -\n",
+                "Amazon S3",
+            ),
+            (
+                "[2020-11-25T21:26:18.409Z] \"GET / HTTP/1.1\" 200 - 0 5 3 1 \"-\" \"curl\" \"id\" \"h\" \"10.0.0.1:80\"\n",
+                "Envoy's text",
+            ),
+            (
+                "#Fields: date time cs-method cs-uri-stem time-taken\n2002-05-02 17:42:15 GET / 15\n",
+                "W3C extended",
+            ),
         ] {
             let format = Format::detect(text.as_bytes());
             assert_eq!(format.as_ref().map(Format::name), Some(name), "{text}");
@@ -163,9 +255,21 @@ mod tests {
 
     #[test]
     fn names_of_formats() {
-        for name in
-            ["common", "combined", "haproxy", "alb", "cloudfront", "w3c", "caddy", "envoy", "json"]
-        {
+        for name in [
+            "common",
+            "combined",
+            "haproxy",
+            "alb",
+            "elb",
+            "s3",
+            "cloudfront",
+            "w3c",
+            "caddy",
+            "traefik",
+            "envoy",
+            "envoy-text",
+            "json",
+        ] {
             assert!(Format::parse(name).is_ok() && NAMES.contains(name), "{name}");
         }
         let refused = Format::parse("iis").expect_err("no such format").to_string();

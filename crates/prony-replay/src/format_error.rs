@@ -11,6 +11,14 @@ pub enum FormatError {
     NoTime,
     /// It has no request and no path.
     NoPath,
+    /// It has no method.
+    NoMethod,
+    /// An `escape=` of nginx that does not exist.
+    Escape(String),
+    /// Tomcat's path with its query.
+    NoQuery,
+    /// A directive of a configuration that cannot be read.
+    Directive,
     /// A `$` or `%` without a name after it.
     NoName,
     /// Two parts without a text between them.
@@ -32,13 +40,29 @@ impl fmt::Display for FormatError {
             Self::NoTime => write!(
                 f,
                 "the format has no time; of nginx, add $time_local, $time_iso8601 or $msec, of \
-                 Apache, %t, of JSON, time=NAME"
+                 Apache, %t, of JSON, start=NAME or time=NAME"
             ),
             Self::NoPath => write!(
                 f,
                 "the format has no path; of nginx, add $request or $request_uri, of Apache, %r or \
                  %U, of JSON, path=NAME"
             ),
+            Self::NoMethod => write!(
+                f,
+                "the format has no method; of nginx, add $request or $request_method, of Apache, \
+                 %r or %m"
+            ),
+            Self::Escape(kind) => {
+                write!(f, "escape={} is not one of default, json and none", kind.escape_debug())
+            }
+            Self::NoQuery => write!(
+                f,
+                "%U%q of Tomcat ends in - or not if there is no query, by its version; use %r, or a \
+                 text between %U and %q"
+            ),
+            Self::Directive => {
+                write!(f, "the directive has no string in quotation marks; give the string alone")
+            }
             Self::NoName => write!(f, "the format has a $ or % without a name after it"),
             Self::Adjacent(a, b) => write!(f, "there is no text between {a} and {b}"),
             Self::TimeForm(form) => write!(
@@ -47,8 +71,8 @@ impl fmt::Display for FormatError {
             ),
             Self::Word(word) => write!(
                 f,
-                "'{}' is not PART=NAME with one of the parts time, request, method, path, query, \
-                 status, client, cookie, body, took-s, took-ms, took-us",
+                "'{}' is not PART=NAME with one of the parts start, time, request, method, path, \
+                 query, status, client, cookie, body, took-s, took-ms, took-us, took-ns",
                 word.escape_debug()
             ),
         }
@@ -56,5 +80,5 @@ impl fmt::Display for FormatError {
 }
 
 /// The names of formats.
-pub(crate) const NAMES: &str =
-    "common, combined, haproxy, alb, cloudfront, w3c, caddy, envoy, json, json PART=NAME...";
+pub(crate) const NAMES: &str = "common, combined, tomcat FORMAT, haproxy, alb, elb, s3, \
+     cloudfront, w3c, caddy, traefik, envoy, envoy-text, json, json PART=NAME...";

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::{Format, Log, Options, input};
 
 /// Formats that are read with every input. The first decides by the first lines.
-const FORMATS: [&str; 9] = [
+const FORMATS: [&str; 16] = [
     "",
     "combined",
     "haproxy",
@@ -16,6 +16,13 @@ const FORMATS: [&str; 9] = [
     "envoy",
     "json",
     "$remote_addr [$time_local] \"$request\" $status $request_time",
+    "$http_user_agent $upstream_response_time $request $time_local $status $http_referer",
+    "escape=none \"$request\" \"$http_user_agent\" $msec $upstream_addr $status",
+    "%h %t %m %U%q %s %D",
+    "tomcat combined",
+    "elb",
+    "s3",
+    "traefik",
 ];
 
 /// A file, decompressed by the ending of its name, as a replay opens it.
@@ -43,7 +50,7 @@ pub fn access_log(data: &[u8]) {
             assert!(record.at >= last, "the times are in order");
             last = record.at;
             requests += 1;
-            assert!(record.path.iter().all(|b| (0x21..0x7f).contains(b)), "the path can be sent");
+            assert!(record.path.iter().all(|b| *b > b' ' && *b != 0x7f), "the path can be sent");
             assert!(matches!(record.path[0], b'/' | b'*'), "it is a path");
         }
         let facts = log.facts();

@@ -1,6 +1,8 @@
-//! Lines that are JSON objects: Envoy's, Caddy's, and others with named fields.
+//! Lines that are JSON objects: those of Envoy, Caddy and Traefik, and others with named fields.
 
-use crate::fields::{Fields, Role, Why};
+use std::mem;
+
+use crate::fields::{Edge, Fields, Form, Role, Why};
 use crate::format_error::FormatError;
 use crate::times::{SECOND, Times};
 
@@ -13,54 +15,86 @@ pub(crate) struct Names {
     /// The names on the way to a value, and what it is. Of several for one role, the first that a
     /// line has is used.
     wanted: Vec<(Vec<String>, Role)>,
-    /// The time of a line is that at which its request ended.
-    pub(crate) ends: bool,
+    /// For each of them, a bit for each one before it that is the same.
+    same: Vec<u64>,
+    /// A line without a method has a GET: it is a format that need not have one.
+    may_lack_method: bool,
 }
 
+/// When a request began, and when it ended.
+const START: Role = Role::Time(Form::Any, Edge::Start);
+const END: Role = Role::Time(Form::Any, Edge::End);
+
 impl Names {
-    fn new(wanted: &[(&str, Role)], ends: bool) -> Self {
+    fn new(wanted: &[(&str, Role)]) -> Self {
         let path = |name: &str| name.split('.').map(str::to_owned).collect();
-        Self { wanted: wanted.iter().map(|(name, role)| (path(name), *role)).collect(), ends }
+        let is_same = |role: Role, other: Role| match (role, other) {
+            (Role::Time(_, edge), Role::Time(_, other)) => edge == other,
+            _ => mem::discriminant(&role) == mem::discriminant(&other),
+        };
+        let bits = |i: usize| {
+            let (_, role) = wanted[i];
+            let before = wanted[..i].iter().enumerate();
+            let same = before.filter(|(_, (_, other))| is_same(role, *other));
+            same.fold(0, |bits, (j, _)| bits | 1 << j)
+        };
+        let same = (0..wanted.len()).map(bits).collect();
+        let wanted = wanted.iter().map(|(name, role)| (path(name), *role)).collect();
+        Self { wanted, same, may_lack_method: false }
     }
 
-    /// Caddy's access log.
+    /// Caddy's access log. It is written when a request has ended.
     pub(crate) fn caddy() -> Self {
-        let wanted = [
-            ("ts", Role::AnyTime),
+        Self::new(&[
+            ("ts", END),
             ("request.method", Role::Method),
             ("request.uri", Role::Target),
             ("status", Role::Status),
             ("duration", Role::Took(SECOND)),
             ("request.client_ip", Role::Client),
             ("request.remote_ip", Role::Client),
-        ];
-        Self::new(&wanted, true)
+        ])
+    }
+
+    /// Traefik's access log in JSON. Its `time` is that at which the line was written.
+    pub(crate) fn traefik() -> Self {
+        Self::new(&[
+            ("StartUTC", START),
+            ("StartLocal", START),
+            ("time", END),
+            ("RequestMethod", Role::Method),
+            ("RequestPath", Role::Target),
+            ("DownstreamStatus", Role::Status),
+            ("Duration", Role::Took(1)),
+            ("ClientHost", Role::Client),
+            ("ClientAddr", Role::ClientPort),
+        ])
     }
 
     /// Envoy's JSON, as its documentation and Istio name the fields.
     pub(crate) fn envoy() -> Self {
-        let wanted = [
-            ("start_time", Role::AnyTime),
+        Self::new(&[
+            ("start_time", START),
             ("method", Role::Method),
             ("x-envoy-original-path", Role::Target),
             ("path", Role::Target),
             ("response_code", Role::Status),
             ("duration", Role::Took(SECOND / 1000)),
             ("downstream_remote_address", Role::ClientPort),
-        ];
-        Self::new(&wanted, false)
+        ])
     }
 
     /// The names that nginx, web frameworks and log shippers use.
     pub(crate) fn usual() -> Self {
-        let wanted = [
-            ("@timestamp", Role::AnyTime),
-            ("timestamp", Role::AnyTime),
-            ("time", Role::AnyTime),
-            ("ts", Role::AnyTime),
-            ("msec", Role::AnyTime),
-            ("time_iso8601", Role::AnyTime),
-            ("time_local", Role::AnyTime),
+        let names = Self::new(&[
+            ("start_time", START),
+            ("@timestamp", END),
+            ("timestamp", END),
+            ("time", END),
+            ("ts", END),
+            ("msec", END),
+            ("time_iso8601", END),
+            ("time_local", END),
             ("request", Role::Request),
             ("method", Role::Method),
             ("request_method", Role::Method),
@@ -79,8 +113,8 @@ impl Names {
             ("client", Role::Client),
             ("http_cookie", Role::Cookie),
             ("cookie", Role::Cookie),
-        ];
-        Self::new(&wanted, true)
+        ]);
+        Self { may_lack_method: true, ..names }
     }
 
     /// Names that the user gives: `time=at path=http.path method=verb`.
@@ -90,7 +124,8 @@ impl Names {
             let refused = || FormatError::Word(word.to_owned());
             let (part, name) = word.split_once('=').ok_or_else(refused)?;
             let role = match part {
-                "time" => Role::AnyTime,
+                "start" => START,
+                "time" => END,
                 "request" => Role::Request,
                 "method" => Role::Method,
                 "path" => Role::Target,
@@ -102,18 +137,27 @@ impl Names {
                 "took-s" => Role::Took(SECOND),
                 "took-ms" => Role::Took(SECOND / 1000),
                 "took-us" => Role::Took(SECOND / 1_000_000),
+                "took-ns" => Role::Took(1),
                 _ => return Err(refused()),
             };
             wanted.push((name, role));
         }
-        let has = |is: fn(&Role) -> bool| wanted.iter().any(|(_, role)| is(role));
-        if !has(|role| role.is_time()) {
+        let has = |is: fn(Role) -> bool| wanted.iter().any(|(_, role)| is(*role));
+        if !has(Role::is_time) {
             return Err(FormatError::NoTime);
         }
-        if !has(|role| matches!(role, Role::Request | Role::Target)) || wanted.len() > 64 {
+        if !has(Role::is_path) || wanted.len() > 64 {
             return Err(FormatError::NoPath);
         }
-        Ok(Self::new(&wanted, true))
+        let may_lack_method = !has(Role::is_method);
+        Ok(Self { may_lack_method, ..Self::new(&wanted) })
+    }
+
+    /// The names of the times: those at which requests began or ended, and how long they took.
+    pub(crate) fn times(&self) -> impl Iterator<Item = (Role, String)> {
+        let is_time = |role: Role| role.is_time() || role.is_took();
+        let times = self.wanted.iter().filter(move |(_, role)| is_time(*role));
+        times.map(|(path, role)| (*role, path.join(".")))
     }
 
     /// Whether a line has the key of a body.
@@ -122,7 +166,7 @@ impl Names {
     }
 
     pub(crate) fn read<'a>(&self, line: &'a [u8], times: &mut Times) -> Result<Fields<'a>, Why> {
-        let mut found: [&[u8]; 64] = [b""; 64];
+        let mut found: [Option<&[u8]>; 64] = [None; 64];
         let mut reader = Reader { line, at: 0 };
         reader.skip_space();
         if reader.next() != Some(b'{') {
@@ -131,12 +175,22 @@ impl Names {
         let all = u64::MAX >> (64 - self.wanted.len());
         reader.object(self, all, 0, &mut found).ok_or(Why::NotJson)?;
         let mut fields = Fields::default();
-        for (i, (_, role)) in self.wanted.iter().enumerate().rev() {
-            if !found[i].is_empty() && found[i] != b"-" && found[i] != b"null" {
-                fields.set(*role, found[i], times)?;
+        // Of several names for the same, the first one that the line has counts.
+        let (mut has, mut has_no_path) = (0_u64, false);
+        for (i, (_, role)) in self.wanted.iter().enumerate() {
+            match found[i] {
+                None => {}
+                Some(b"" | b"-" | b"null") => has_no_path |= role.is_path(),
+                Some(text) if has & self.same[i] == 0 => {
+                    has |= 1 << i;
+                    fields.set(*role, text, times)?;
+                }
+                Some(_) => {}
             }
         }
-        if fields.method.is_empty() && !fields.target.is_empty() {
+        // The server says that it has got none.
+        fields.is_no_request |= has_no_path && fields.aim.target.is_empty();
+        if self.may_lack_method && fields.method.is_empty() && !fields.aim.target.is_empty() {
             fields.method = b"GET";
         }
         fields.finish()?;
@@ -172,7 +226,7 @@ impl<'a> Reader<'a> {
         names: &Names,
         among: u64,
         depth: usize,
-        found: &mut [&'a [u8]; 64],
+        found: &mut [Option<&'a [u8]>; 64],
     ) -> Option<()> {
         self.skip_space();
         if self.line.get(self.at) == Some(&b'}') {
@@ -200,7 +254,7 @@ impl<'a> Reader<'a> {
             let (value, is_object) = self.value(names, here, depth, found)?;
             for (i, (path, _)) in names.wanted.iter().enumerate() {
                 if here >> i & 1 == 1 && path.len() == depth + 1 && !is_object {
-                    found[i] = value;
+                    found[i] = Some(value);
                 }
             }
             self.skip_space();
@@ -218,7 +272,7 @@ impl<'a> Reader<'a> {
         names: &Names,
         here: u64,
         depth: usize,
-        found: &mut [&'a [u8]; 64],
+        found: &mut [Option<&'a [u8]>; 64],
     ) -> Option<(&'a [u8], bool)> {
         let begin = self.at;
         match self.next()? {
@@ -282,7 +336,7 @@ mod tests {
             fields.time.map_or(0, |time| time.at / 1000),
             text(fields.client),
             text(fields.method),
-            text(fields.target),
+            text(fields.aim.target),
             fields.status,
             fields.took.map(|took| took / 1000),
         ))

@@ -1,7 +1,8 @@
 //! Access logs of servers, as streams of requests with their times.
 //!
 //! [`Log`] reads a log of any length in constant memory: `lines` finds its lines, the rooms
-//! `pattern`, `json` and `w3c` read their `fields`, `format` decides which of them, `times` and
+//! `pattern`, `json` and `w3c` read their `fields`, `escapes` undoes what servers have escaped in
+//! them, `format` decides which of them, `times` and
 //! `order` make a stream in the order of time. Lines that cannot be read are counted and shown, not
 //! fatal. `source` reads several logs as one, `input` opens their files, `shape` makes arrivals of
 //! them, and `replay` hands these to the engines of a load, which know them by the patterns of
@@ -9,6 +10,7 @@
 
 mod bodies;
 pub mod dispersion;
+mod escapes;
 mod fields;
 mod format;
 mod format_error;

@@ -6,13 +6,13 @@ use std::ops::Range;
 
 use prony_core::director::METHODS;
 
-use crate::fields::{Fields, Why};
+use crate::fields::{Edge, Fields, Why};
 use crate::format::{DETECT_LINES, Format};
 use crate::lines::{Line, Lines};
 use crate::order::Order;
 use crate::path;
 use crate::record::Record;
-use crate::times::Times;
+use crate::times::{Stamp, Times};
 
 /// How many bad lines are shown.
 const SHOWN: usize = 5;
@@ -33,11 +33,20 @@ pub struct Options {
     pub seed: u64,
     /// The share of bad lines from which on the log is refused.
     pub bad_lines: f64,
+    /// The unit of how long requests took, in nanoseconds, if the format does not say it.
+    pub time_unit: Option<i64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: None, methods: SAFE, window: 5_000_000_000, seed: 0, bad_lines: 0.01 }
+        Self {
+            format: None,
+            methods: SAFE,
+            window: 5_000_000_000,
+            seed: 0,
+            bad_lines: 0.01,
+            time_unit: None,
+        }
     }
 }
 
@@ -98,8 +107,10 @@ pub enum Error {
     NoFormat(String),
     /// Too many lines are bad; the first of them.
     BadLines(u64, u64, BadLine),
-    /// No line has a request that is sent.
-    Empty,
+    /// No line has a request that is sent; what the lines have instead.
+    Empty(Box<Facts>),
+    /// A unit was given, and the format says in which one its times are.
+    Unit,
 }
 
 impl fmt::Display for Error {
@@ -111,16 +122,31 @@ impl fmt::Display for Error {
                 f,
                 "its first lines have none of the known formats; give one with --log-format: {line}"
             ),
-            Self::BadLines(bad, lines, first) => write!(
-                f,
-                "{bad} of {lines} lines cannot be read, which is more than --bad-lines allows; \
-                 the first is line {}, as {}: {}",
-                first.line, first.why, first.text
-            ),
-            Self::Empty => write!(
-                f,
-                "no line has a request that is sent; see --methods, --from-time and --to-time"
-            ),
+            Self::BadLines(bad, lines, first) => {
+                write!(
+                    f,
+                    "{bad} of {lines} lines cannot be read, which is more than --bad-lines allows; \
+                     the first is line {}, as {}: {}",
+                    first.line, first.why, first.text
+                )?;
+                match first.why {
+                    Why::Late => write!(f, "; a longer --order-window puts it in order"),
+                    _ => Ok(()),
+                }
+            }
+            Self::Empty(facts) => {
+                write!(f, "no line has a request that is sent")?;
+                match **facts {
+                    Facts { other_method: n @ 1.., .. } => {
+                        write!(f, "; {n} with other methods, see --methods")
+                    }
+                    Facts { no_request: n @ 1.., .. } => write!(f, "; {n} without a request"),
+                    _ => write!(f, "; see --from-time and --to-time"),
+                }
+            }
+            Self::Unit => {
+                write!(f, "--time-unit is for W3C logs and %D of Tomcat; its format has a unit")
+            }
         }
     }
 }
@@ -138,7 +164,6 @@ impl From<io::Error> for Error {
 pub struct Log<R> {
     lines: Lines<R>,
     format: Format,
-    ends: bool,
     options: Options,
     times: Times,
     order: Order,
@@ -153,7 +178,7 @@ impl<R: Read> Log<R> {
     /// It cannot be read, or its format is not known.
     pub fn open(from: R, options: Options) -> Result<Self, Error> {
         let mut lines = Lines::new(from);
-        let format = match &options.format {
+        let mut format = match &options.format {
             Some(format) => format.clone(),
             None => {
                 let beginning = lines.beginning(DETECT_LINES)?;
@@ -162,11 +187,13 @@ impl<R: Read> Log<R> {
                     .ok_or_else(|| Error::NoFormat(shown(first().unwrap_or_default())))?
             }
         };
+        if options.time_unit.is_some_and(|unit| !format.set_unit(unit)) {
+            return Err(Error::Unit);
+        }
         let window = i64::try_from(options.window).unwrap_or(i64::MAX);
         let order = Order::new(window, options.seed);
         let (times, facts) = (Times::default(), Facts::default());
-        let ends = format.has_ends();
-        Ok(Self { lines, format, ends, options, times, order, facts, ended: false })
+        Ok(Self { lines, format, options, times, order, facts, ended: false })
     }
 
     /// The format.
@@ -198,7 +225,11 @@ impl<R: Read> Log<R> {
                 return Ok(Some(self.order.record(place)));
             }
             if self.ended {
-                return if self.facts.requests == 0 { Err(Error::Empty) } else { Ok(None) };
+                return if self.facts.requests == 0 {
+                    Err(Error::Empty(Box::new(self.facts())))
+                } else {
+                    Ok(None)
+                };
             }
             match self.lines.next()? {
                 Some(line) => self.line(line)?,
@@ -222,7 +253,7 @@ impl<R: Read> Log<R> {
         match self.format.read(text, &mut self.times) {
             Ok(Some(fields)) => {
                 let (facts, methods) = (&mut self.facts, self.options.methods);
-                match accept(&fields, methods, self.ends, facts, &mut self.order) {
+                match accept(&fields, methods, facts, &mut self.order) {
                     Ok(()) => Ok(()),
                     Err(why) => self.bad(why, range),
                 }
@@ -260,7 +291,6 @@ impl<R: Read> Log<R> {
 fn accept(
     fields: &Fields<'_>,
     methods: u8,
-    ends: bool,
     facts: &mut Facts,
     order: &mut Order,
 ) -> Result<(), Why> {
@@ -275,20 +305,24 @@ fn accept(
         return Ok(());
     };
     let stamp = fields.time.ok_or(Why::NoTime)?;
-    if order.is_late(stamp) {
+    let took = fields.took.map_or(0, |took| i64::try_from(took).unwrap_or(i64::MAX));
+    // Lines are written when requests have ended. If a line has both times, only its end says
+    // whether it is where it belongs.
+    let (before, end) = match fields.edge {
+        Edge::Start => (0, Stamp { at: stamp.at.saturating_add(took), ..stamp }),
+        Edge::End => (took, stamp),
+    };
+    if order.is_late(end) {
         return Err(Why::Late);
     }
     let place = order.place();
     let record = order.record(place);
     record.path.clear();
-    if !path::append(fields.target, fields.query, &mut record.path) {
+    if let Err(why) = path::append(&fields.aim, fields.escapes, &mut record.path) {
         order.give_back(place);
-        return Err(Why::NoTarget);
+        return Err(why);
     }
-    record.at = match fields.took {
-        Some(took) if ends => i64::try_from(took).unwrap_or(i64::MAX),
-        _ => 0,
-    };
+    record.at = before;
     facts.requests += 1;
     if fields.took.is_some() {
         // A fraction may be written without its zeros at the end.
@@ -300,7 +334,7 @@ fn accept(
     (record.status, record.took) = (fields.status, fields.took);
     (record.client, record.cookie) = (hash(fields.client), hash(fields.cookie));
     set_key(fields.body_key, &mut record.key);
-    order.push(place, stamp);
+    order.push(place, stamp, end.at);
     Ok(())
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Order {
     free: Vec<u32>,
     /// Scratch.
     draws: Vec<i64>,
-    /// The latest time of a line.
+    /// The latest end of a request, or time of a line that has no end.
     newest: i64,
     /// The time of the last record that has left.
     left: i64,
@@ -83,9 +83,10 @@ impl Order {
         self.free.push(place);
     }
 
-    /// The record has the time of its line. Its own time `at` is how much it began before that.
-    pub(crate) fn push(&mut self, place: u32, stamp: Stamp) {
-        self.newest = self.newest.max(stamp.at);
+    /// The record has the time of its line. Its own time `at` is how much it began before that; its
+    /// request ended at `end`.
+    pub(crate) fn push(&mut self, place: u32, stamp: Stamp, end: i64) {
+        self.newest = self.newest.max(end);
         if stamp != self.run_stamp || self.run.len() == TOGETHER {
             self.end_run();
         }

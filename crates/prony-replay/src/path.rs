@@ -1,35 +1,55 @@
 //! The paths of access logs, as they can be sent.
 
-/// Bytes that stand for themselves in a request line.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0x21;
-    while byte < 0x7f {
-        plain[byte] = byte != b'#' as usize && byte != b'\\' as usize;
-        byte += 1;
-    }
-    plain
-};
+use crate::escapes::{Escapes, Flaw};
+use crate::fields::{Aim, Why};
 
-/// Appends path and query of a request's target, without the host that it may have. Escapes of the
-/// log (`\x22`, `\"`, `\u0022`) are undone, and what cannot stand in a request line is encoded with
-/// `%`. Returns false if the target is no path.
-pub(crate) fn append(target: &[u8], query: &[u8], out: &mut Vec<u8>) -> bool {
-    let Some(target) = without_host(target) else { return false };
+/// Bytes that can stand in a request line. Others than those of a URL (`"`, `\`, `#`, those of
+/// UTF-8) can, too: servers read them, and so the log has them.
+const fn can_be_sent(byte: u8) -> bool {
+    byte > b' ' && byte != 0x7f
+}
+
+/// Bytes that stand for themselves in a path that the server has decoded. A `%` or `?` in it was
+/// encoded, and so were bytes that no URL has.
+const fn is_plain_when_decoded(byte: u8) -> bool {
+    can_be_sent(byte)
+        && byte < 0x7f
+        && !matches!(byte, b'%' | b'?' | b'#' | b'"' | b'\\' | b'<' | b'>' | b'^' | b'`')
+        && !matches!(byte, b'{' | b'|' | b'}')
+}
+
+/// Appends path and query of a request's target, without the host that it may have. The escapes of
+/// the log are undone, and what cannot stand in a request line is encoded with `%`.
+///
+/// # Errors
+/// The target is no path, or has an escape that the format does not have.
+pub(crate) fn append(aim: &Aim<'_>, escapes: Escapes, out: &mut Vec<u8>) -> Result<(), Why> {
+    let target = without_host(aim.target).ok_or(Why::NoTarget)?;
     if target.first() != Some(&b'/') && target != b"*" {
         // `http://host` and `http://host?query`
         if !(target.is_empty() || target[0] == b'?') {
-            return false;
+            return Err(Why::NoTarget);
         }
         out.push(b'/');
     }
-    append_text(target, out);
-    let query = query.strip_prefix(b"?").unwrap_or(query);
-    if !query.is_empty() && query != b"-" {
+    let (path, query) = match memchr::memchr(b'?', target) {
+        // What was `?` in the path and what begins the query look the same.
+        Some(i) if aim.is_decoded && aim.has_query && target[i + 1..].contains(&b'?') => {
+            return Err(Why::Ambiguous);
+        }
+        Some(i) if aim.is_decoded && aim.has_query => target.split_at(i),
+        _ => (target, &b""[..]),
+    };
+    let is_plain = if aim.is_decoded { is_plain_when_decoded } else { can_be_sent };
+    append_text(path, escapes, is_plain, out)?;
+    append_text(query, escapes, can_be_sent, out)?;
+    // `?-` is a query, `-` is none.
+    if !matches!(aim.query, b"" | b"-" | b"?") {
+        let query = aim.query.strip_prefix(b"?").unwrap_or(aim.query);
         out.push(b'?');
-        append_text(query, out);
+        append_text(query, escapes, can_be_sent, out)?;
     }
-    true
+    Ok(())
 }
 
 /// The target without scheme and host, or `None` if it is neither a path nor such a URL.
@@ -37,98 +57,105 @@ fn without_host(target: &[u8]) -> Option<&[u8]> {
     if matches!(target, [b'/', ..] | [b'*']) {
         return Some(target);
     }
-    let rest = target.strip_prefix(b"http")?;
-    let rest = rest.strip_prefix(b"s").unwrap_or(rest).strip_prefix(b"://")?;
+    let is_scheme = |scheme: &[u8]| scheme.eq_ignore_ascii_case(b"http");
+    let rest = target.get(4..).filter(|_| is_scheme(&target[..4]))?;
+    let rest = rest.strip_prefix(b"s").or_else(|| rest.strip_prefix(b"S")).unwrap_or(rest);
+    let rest = rest.strip_prefix(b"://")?;
     let end = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
     Some(&rest[end..])
 }
 
-fn append_text(text: &[u8], out: &mut Vec<u8>) {
-    if text.iter().all(|&byte| PLAIN[usize::from(byte)]) {
-        return out.extend_from_slice(text);
-    }
-    let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        let (byte, after) = if byte == b'\\' { unescaped(after) } else { (byte, after) };
-        rest = after;
-        if PLAIN[usize::from(byte)] {
-            out.push(byte);
-        } else {
-            const HEX: &[u8; 16] = b"0123456789ABCDEF";
-            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
-            out.extend_from_slice(&[b'%', high, low]);
+fn append_text(
+    text: &[u8],
+    escapes: Escapes,
+    is_plain: fn(u8) -> bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Why> {
+    let undone = escapes.undo(text, |bytes| {
+        if bytes.iter().all(|&byte| is_plain(byte)) {
+            return out.extend_from_slice(bytes);
         }
-    }
-}
-
-/// The byte of an escape after its backslash, and what follows. A backslash that escapes nothing
-/// stands for itself.
-fn unescaped(text: &[u8]) -> (u8, &[u8]) {
-    let hex = |digits: &[u8]| {
-        let mut value = 0;
-        for digit in digits {
-            value = value * 16 + char::from(*digit).to_digit(16)?;
+        for &byte in bytes {
+            if is_plain(byte) {
+                out.push(byte);
+            } else {
+                const HEX: &[u8; 16] = b"0123456789ABCDEF";
+                let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+                out.extend_from_slice(&[b'%', high, low]);
+            }
         }
-        u8::try_from(value).ok()
-    };
-    match text {
-        [b'x', h, l, rest @ ..] if let Some(byte) = hex(&[*h, *l]) => (byte, rest),
-        [b'u', a, b, c, d, rest @ ..]
-            if let Some(byte) = hex(&[*a, *b, *c, *d])
-                && byte < 0x80 =>
-        {
-            (byte, rest)
-        }
-        [byte @ (b'"' | b'\\' | b'/'), rest @ ..] => (*byte, rest),
-        _ => (b'\\', text),
-    }
+    });
+    undone.map_err(|flaw| match flaw {
+        Flaw::Escape => Why::Escape,
+        Flaw::Replaced => Why::Replaced,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn path(target: &str, query: &str) -> Option<String> {
+    fn sent(aim: &Aim<'_>) -> Result<String, Why> {
         let mut out = Vec::new();
-        append(target.as_bytes(), query.as_bytes(), &mut out)
-            .then(|| String::from_utf8(out).expect("ASCII"))
+        append(aim, Escapes::Backslash, &mut out)?;
+        Ok(String::from_utf8(out).expect("UTF-8"))
+    }
+
+    fn path(target: &str, query: &str) -> Result<String, Why> {
+        let (target, query) = (target.as_bytes(), query.as_bytes());
+        sent(&Aim { target, query, ..Aim::default() })
     }
 
     #[test]
     fn paths_are_sent_as_they_were() {
-        let same = ["/", "/a/b?c=d&e=%20", "*", "/a:b;c=d,e~(f)", "//h/x", "/\"'<>{}|^`"];
+        let same = ["/", "/a/b?c=d&e=%20", "*", "/a:b;c=d,e~(f)", "//h/x", "/\"'<>{}|^`#\u{e9}"];
         for target in same {
-            assert_eq!(path(target, "-").as_deref(), Some(target));
+            assert_eq!(path(target, "-").as_deref(), Ok(target));
         }
-        assert_eq!(path("/a", "b=c").as_deref(), Some("/a?b=c"));
-        assert_eq!(path("/a", "?b=c").as_deref(), Some("/a?b=c"));
+        assert_eq!(path("/a", "b=c").as_deref(), Ok("/a?b=c"));
+        assert_eq!(path("/a", "?b=c").as_deref(), Ok("/a?b=c"));
+        assert_eq!(path("/a", "?-").as_deref(), Ok("/a?-"));
     }
 
     #[test]
     fn hosts_are_left_out() {
         for (target, expected) in [
             ("http://example.com:80/a?b", "/a?b"),
+            ("HTTPS://example.com/a", "/a"),
             ("https://example.com", "/"),
             ("https://example.com?a", "/?a"),
         ] {
-            assert_eq!(path(target, "").as_deref(), Some(expected));
+            assert_eq!(path(target, "").as_deref(), Ok(expected));
         }
         for target in ["", "-", "example.com:443", "ftp://x/", "httpx://a/", "a"] {
-            assert_eq!(path(target, ""), None, "{target}");
+            assert_eq!(path(target, ""), Err(Why::NoTarget), "{target}");
         }
     }
 
     #[test]
     fn what_cannot_be_sent_is_encoded() {
         for (target, expected) in [
-            (r"/a\x22b\x5Cc", "/a\"b%5Cc"),
-            (r#"/\"\\\/"#, "/\"%5C/"),
-            (r"/\u0020\u00e9", "/%20%5Cu00e9"),
-            (r"/\x\xg1", r"/%5Cx%5Cxg1"),
-            ("/a b\t#é", "/a%20b%09%23%C3%A9"),
+            (r"/a\x22b\x5Cc", r#"/a"b\c"#),
+            (r#"/\"\\\/"#, r#"/"\/"#),
+            (r"/\u0020\u00e9\x7F", "/%20\u{e9}%7F"),
+            ("/a b\t", "/a%20b%09"),
             ("/a\r\nX: y", "/a%0D%0AX:%20y"),
         ] {
-            assert_eq!(path(target, "").as_deref(), Some(expected));
+            assert_eq!(path(target, "").as_deref(), Ok(expected));
         }
+        assert_eq!(path(r"/\x\xg1", ""), Err(Why::Escape));
+    }
+
+    /// `$uri` and `%U` are what the server has made of the path.
+    #[test]
+    fn decoded_paths_are_encoded_again() {
+        let decoded = |target: &'static str, query: &'static str, has_query| {
+            let (target, query) = (target.as_bytes(), query.as_bytes());
+            sent(&Aim { target, query, is_decoded: true, has_query })
+        };
+        let sent = "/a%20b%25%3F%C3%A9?c=%20";
+        assert_eq!(decoded("/a b%?\u{e9}", "c=%20", false).as_deref(), Ok(sent));
+        assert_eq!(decoded("/a b%?c=%20", "", true).as_deref(), Ok("/a%20b%25?c=%20"));
+        assert_eq!(decoded("/a?b?c", "", true), Err(Why::Ambiguous));
     }
 }

@@ -20,7 +20,7 @@ use prony_core::units::{Nanos, Span};
 
 use crate::bodies::{Bodies, Giver, Missing};
 use crate::dispersion::{Dispersion, WINDOWS};
-use crate::log::Error;
+use crate::log::{Error, Facts};
 use crate::names::Patterns;
 use crate::record::Record;
 use crate::shape::{Beginning, Shape, Shaped};
@@ -151,7 +151,13 @@ impl Replay {
         }
         let Some((first, _)) = records.front() else {
             let path = source.paths.first().cloned().unwrap_or_default();
-            return Err(SourceError { path, why: Error::Empty });
+            let files = log.facts();
+            let facts = Facts {
+                other_method: files.iter().map(|file| file.facts.other_method).sum(),
+                no_request: files.iter().map(|file| file.facts.no_request).sum(),
+                ..Facts::default()
+            };
+            return Err(SourceError { path, why: Error::Empty(Box::new(facts)) });
         };
         let base = first.at;
         let methods = source.options.methods;

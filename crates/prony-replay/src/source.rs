@@ -28,6 +28,8 @@ pub struct FileFacts {
     pub path: PathBuf,
     /// The name of its format.
     pub format: &'static str,
+    /// Which time of a line requests are sent at, as a sentence.
+    pub times: String,
     /// What is in it.
     pub facts: Facts,
 }
@@ -95,7 +97,7 @@ impl Part {
                 mem::swap(record, &mut spare);
                 self.head = Some(spare);
             }
-            Ok(None) | Err(Error::Empty) => {}
+            Ok(None) | Err(Error::Empty(_)) => {}
             Err(why) => return Err(SourceError { path: self.path.clone(), why }),
         }
         Ok(())
@@ -130,6 +132,7 @@ impl Merged {
         let facts = |part: &Part| FileFacts {
             path: part.path.clone(),
             format: part.log.format().name(),
+            times: part.log.format().times(),
             facts: part.log.facts(),
         };
         self.parts.iter().map(facts).collect()

@@ -202,10 +202,7 @@ pub fn reason(reason: &Reason, summary: &Summary) -> String {
             "{counted:.3} requests were in flight on average, but by Little's law their times give \
              {timed:.3}: prony lost time or has a defect; please report it"
         ),
-        Reason::ResourceExhausted { fault, requests } => {
-            let requests = units::counted(*requests, "request", "requests");
-            exhausted(*fault, &requests, summary)
-        }
+        Reason::ResourceExhausted { fault, requests } => exhausted(*fault, *requests, summary),
         Reason::Failures { share, sessions, fault } => failed(*share, *sessions, *fault, summary),
         Reason::TargetUnavailable { share, fault } => unavailable(*share, *fault, &summary.plan),
         Reason::Interrupted => "the user stopped the run early".into(),
@@ -213,6 +210,7 @@ pub fn reason(reason: &Reason, summary: &Summary) -> String {
         Reason::Partial { offered, missing, shards, lost } => {
             hosts::partial(*offered, missing, *shards, lost)
         }
+        Reason::UnreadLines { unread, lines } => unread_lines(*unread, *lines),
         Reason::LevelShift(change) => level_shift(change),
         Reason::Autocorrelated { redness } => format!(
             "response times are autocorrelated over a large part of the run (slow fluctuations are {} \
@@ -227,6 +225,17 @@ pub fn reason(reason: &Reason, summary: &Summary) -> String {
         ),
         Reason::IntervalTooWide { goal, reach } => too_wide(goal, *reach, summary),
     }
+}
+
+/// The lines of a log whose requests were not sent.
+fn unread_lines(unread: u64, lines: u64) -> String {
+    format!(
+        "{} of the log's lines ({} of {}) could not be read, so their requests were not sent: give \
+         the format of the log (--log-format); the report has the first of these lines",
+        units::percent(unread as f64 / lines.max(1) as f64),
+        units::count(unread),
+        units::count(lines)
+    )
 }
 
 /// The reason of one host.
@@ -485,7 +494,8 @@ fn unavailable(share: f64, fault: Fault, plan: &Plan) -> String {
     format!("no connection could be opened for {share} of the time: {why}")
 }
 
-fn exhausted(fault: Fault, requests: &str, summary: &Summary) -> String {
+fn exhausted(fault: Fault, requests: u64, summary: &Summary) -> String {
+    let requests = units::counted(requests, "request", "requests");
     let descriptors = match summary.run.descriptor_limit {
         0 => String::new(),
         n => format!(" (limit {})", units::count(n)),

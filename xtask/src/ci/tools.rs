@@ -6,10 +6,10 @@ use super::readers;
 use crate::sctp;
 use crate::shell::{is_root, program, run, which};
 
-/// A program and its Debian package.
+/// A program, or a file of it, and its Debian package.
 type Tool = (&'static str, &'static str);
 
-const TOOLS: [Tool; 13] = [
+const TOOLS: [Tool; 17] = [
     ("nginx", "nginx"),
     ("haproxy", "haproxy"),
     ("ab", "apache2-utils"),
@@ -23,6 +23,10 @@ const TOOLS: [Tool; 13] = [
     ("strace", "strace"),
     ("python3", "python3-venv"),
     ("tmux", "tmux"),
+    ("apache2", "apache2"),
+    ("caddy", "caddy"),
+    ("java", "default-jre-headless"),
+    ("/usr/share/java/tomcat10-catalina.jar", "libtomcat10-java"),
 ];
 
 /// Programs that not every machine can have. Without them, some tests are skipped and listed.

@@ -80,6 +80,9 @@ pub struct LogRead {
     pub file: String,
     /// The format of its lines.
     pub format: String,
+    /// Which time of a line a request was sent at, as a sentence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub times: String,
     /// Bytes, after they were decompressed.
     pub bytes: u64,
     /// Lines.
@@ -129,7 +132,20 @@ fn is_zero(span: &Span) -> bool {
     *span == Span::ZERO
 }
 
+impl LogRead {
+    /// Lines that are neither empty nor comments.
+    fn entries(&self) -> u64 {
+        self.requests + self.no_request + self.other_method + self.bad
+    }
+}
+
 impl Replayed {
+    /// Lines that could not be read, and all that could have had a request.
+    pub fn unread(&self) -> (u64, u64) {
+        let sum = |of: fn(&LogRead) -> u64| self.logs.iter().map(of).sum();
+        (sum(|log| log.bad), sum(LogRead::entries))
+    }
+
     /// Cuts what may be secret: queries in lines that could not be read, and in keys.
     pub fn hide(&mut self) {
         let lines = self.logs.iter_mut().flat_map(|log| &mut log.first_bad);

@@ -105,7 +105,7 @@ fn lines_without_a_request_that_is_sent_are_counted() {
     let client = records[0].client;
     assert!(client != 0 && records[1].client == client && records[0].cookie == 0);
     let only = combined(0, "/").replace("GET", "POST");
-    assert!(matches!(read(&only, Options::default()), Err(Error::Empty)));
+    assert!(matches!(read(&only, Options::default()), Err(Error::Empty(_))));
 }
 
 #[test]
@@ -218,4 +218,50 @@ fn memory_does_not_depend_on_the_length() {
     let seconds = if std::env::var_os("SLOW").is_some() { 3000 } else { 20 };
     // 50,000 lines a second: 3,000 s have more than 10 GB.
     assert_eq!(held(seconds, 50_000), 300_001);
+}
+
+/// Servers write lines when requests have ended. A line with its start and how long it took is not
+/// late because the request was long.
+#[test]
+fn long_requests_are_no_late_lines() {
+    let line = |at: u64, took: u64| {
+        let (minute, second) = (at / 60, at % 60);
+        let at = format!("[10/Oct/2000:13:{minute:02}:{second:02} +0000]");
+        format!("c {at} \"GET /{took} HTTP/1.1\" 200 {}\n", took * 1_000_000)
+    };
+    let format = r#"%h %t "%r" %>s %D"#;
+    let text: String = (0..30).map(|at| line(at, 0)).collect::<String>() + &line(9, 20);
+    let (records, facts) = read(&text, options(format)).expect("a log");
+    assert_eq!((records.len(), facts.bad, facts.moved), (31, 0, 1));
+    let window = Options { window: 60_000_000_000, ..options(format) };
+    let (records, facts) = read(&text, window).expect("a log");
+    assert_eq!((facts.bad, facts.moved), (0, 0));
+    let start = 971_182_809_000_000_000;
+    let long = records.iter().find(|r| r.path == b"/20").expect("the long request");
+    assert!((start..start + 1_000_000_000).contains(&long.at), "{}", long.at);
+    // Without how long it took, it cannot be known why the line is old.
+    let short = text.replace(" 20000000\n", "\n").replace(" 0\n", "\n");
+    let refused = read(&short, options("%h %t \"%r\" %>s")).expect_err("a line is too old");
+    assert_eq!(
+        refused.to_string(),
+        "1 of 31 lines cannot be read, which is more than --bad-lines allows; the first is line \
+         31, as it is older than earlier lines by more than --order-window: c [10/Oct/2000:13:00:09 \
+         +0000] \"GET /20 HTTP/1.1\" 200; a longer --order-window puts it in order"
+    );
+}
+
+#[test]
+fn logs_without_a_request_that_is_sent_say_what_they_have() {
+    let posts = combined(0, "/").replace("GET", "POST");
+    let text = read(&posts, Options::default()).expect_err("no request").to_string();
+    assert_eq!(text, "no line has a request that is sent; 1 with other methods, see --methods");
+    let text =
+        "#Fields: date time cs-method cs-uri-stem time-taken\n2002-05-02 17:42:15 GET / 15\n";
+    let refused = read(text, Options::default()).expect_err("no unit").to_string();
+    assert!(refused.contains("seconds or milliseconds (say which: --time-unit s, ms"), "{refused}");
+    let unit = Options { time_unit: Some(1_000_000), ..Options::default() };
+    let (records, _) = read(text, unit.clone()).expect("a log");
+    assert_eq!(records[0].took, Some(15_000_000));
+    let refused = read(&combined(0, "/"), unit).expect_err("there is none").to_string();
+    assert!(refused.starts_with("--time-unit is for W3C logs"), "{refused}");
 }

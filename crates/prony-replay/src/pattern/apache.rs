@@ -1,16 +1,59 @@
-//! The format strings of Apache's `LogFormat`.
+//! The format strings of Apache's `LogFormat` and of Tomcat's `AccessLogValve`.
 
+use super::class::Class;
 use super::{MICRO, MILLI, Pattern, Piece};
-use crate::fields::Role;
+use crate::escapes::Escapes;
+use crate::fields::{Edge, Form, Role};
 use crate::format_error::FormatError;
 use crate::times::SECOND;
 
-/// A string with the directives of Apache.
-pub(crate) fn compile(format: &str) -> Result<Pattern, FormatError> {
+/// A string with the directives of Apache, alone or as the whole `LogFormat`.
+pub(crate) fn compile(text: &str) -> Result<Pattern, FormatError> {
+    compile_for(&Server::APACHE, text)
+}
+
+/// The pattern of Tomcat's `AccessLogValve`.
+pub(crate) fn tomcat(text: &str) -> Result<Pattern, FormatError> {
+    match text.trim() {
+        "common" => compile_for(&Server::TOMCAT, "%h %l %u %t \"%r\" %s %{rest}n"),
+        "combined" => {
+            compile_for(&Server::TOMCAT, "%h %l %u %t \"%r\" %s %b \"%{Referer}i\" %{rest}n")
+        }
+        text => compile_for(&Server::TOMCAT, text),
+    }
+}
+
+/// What differs between servers with such directives.
+struct Server {
+    /// What happened at the time `%t`.
+    time: Edge,
+    /// How long the request took, `%D`: Tomcat had milliseconds before version 10, and has
+    /// microseconds since.
+    took: Role,
+    /// Whether it has decoded the path of `%U`.
+    decodes: bool,
+    escapes: Escapes,
+}
+
+impl Server {
+    const APACHE: Self = Self {
+        time: Edge::Start,
+        took: Role::Took(MICRO),
+        decodes: true,
+        escapes: Escapes::Backslash,
+    };
+    const TOMCAT: Self =
+        Self { time: Edge::End, took: Role::TookUnclear, decodes: false, escapes: Escapes::Tomcat };
+}
+
+fn compile_for(server: &Server, text: &str) -> Result<Pattern, FormatError> {
     // As the string stands in the configuration, or between its quotation marks.
-    let format = format.replace("\\\"", "\"").replace("\\t", "\t").replace("%U%q", "%{target}U");
+    let format = string(text)?.replace("\\\"", "\"").replace("\\t", "\t");
+    if !server.decodes && format.contains("%U%q") {
+        return Err(FormatError::NoQuery);
+    }
+    let format = format.replace("%U%q", "%{target}U");
     let mut pieces = Vec::new();
-    let mut ends = false;
     let mut rest = format.as_str();
     while let Some(i) = rest.find('%') {
         if i > 0 {
@@ -21,27 +64,38 @@ pub(crate) fn compile(format: &str) -> Result<Pattern, FormatError> {
         match (directive.letter, directive.argument) {
             ('%', _) => pieces.push(Piece::Text(b"%".to_vec())),
             ('t', None) => {
+                let role = Role::Time(Form::Clf, server.time);
                 pieces.push(Piece::Text(b"[".to_vec()));
-                pieces.push(Piece::Part(Role::ClfTime, "%t".to_owned()));
+                pieces.push(Piece::Part(role, Class::Time, "%t".to_owned()));
                 pieces.push(Piece::Text(b"]".to_vec()));
             }
             ('t', Some(form)) => {
-                ends |= form.starts_with("end:");
-                pieces.push(Piece::Part(time(form)?, format!("%{{{form}}}t")));
+                let (role, class) = time(form, server.time)?;
+                pieces.push(Piece::Part(role, class, format!("%{{{form}}}t")));
             }
             (letter, argument) => {
                 let name = match argument {
                     Some(argument) => format!("%{{{argument}}}{letter}"),
                     None => format!("%{letter}"),
                 };
-                pieces.push(Piece::Part(role(letter, argument), name));
+                let (role, class) = part(letter, argument, server);
+                pieces.push(Piece::Part(role, class, name));
             }
         }
     }
     if !rest.is_empty() {
         pieces.push(Piece::Text(rest.into()));
     }
-    Pattern::new(pieces, ends)
+    Pattern::new(pieces, server.escapes)
+}
+
+/// The string of `LogFormat "..." name`, or the text itself.
+fn string(text: &str) -> Result<&str, FormatError> {
+    let Some(rest) = text.trim().strip_prefix("LogFormat") else { return Ok(text) };
+    let rest = rest.trim_start().strip_prefix('"').ok_or(FormatError::Directive)?;
+    let bytes = rest.as_bytes();
+    let end = (0..bytes.len()).find(|&i| bytes[i] == b'"' && !super::is_escaped(bytes, i));
+    end.map(|end| &rest[..end]).ok_or(FormatError::Directive)
 }
 
 /// A directive after its `%`.
@@ -73,35 +127,54 @@ impl<'a> Directive<'a> {
     }
 }
 
-fn time(form: &str) -> Result<Role, FormatError> {
-    let plain = form.strip_prefix("begin:").or_else(|| form.strip_prefix("end:")).unwrap_or(form);
+fn time(form: &str, edge: Edge) -> Result<(Role, Class), FormatError> {
+    let (plain, edge) = match (form.strip_prefix("begin:"), form.strip_prefix("end:")) {
+        (Some(plain), _) => (plain, Edge::Start),
+        (_, Some(plain)) => (plain, Edge::End),
+        _ => (form, edge),
+    };
+    let number = |unit| (Role::Time(Form::Epoch(unit), edge), Class::Number);
     Ok(match plain {
-        "sec" => Role::Epoch(SECOND),
-        "msec" => Role::Epoch(MILLI),
-        "usec" => Role::Epoch(MICRO),
-        "msec_frac" => Role::Fraction(MILLI),
-        "usec_frac" => Role::Fraction(MICRO),
-        "%d/%b/%Y:%H:%M:%S %z" | "%d/%b/%Y:%T %z" => Role::ClfTime,
-        "%Y-%m-%dT%H:%M:%S%z" | "%FT%T%z" | "%Y-%m-%d %H:%M:%S" | "%F %T" | "%FT%T" => {
-            Role::IsoTime
+        "sec" => number(SECOND),
+        "msec" => number(MILLI),
+        "usec" => number(MICRO),
+        "msec_frac" => (Role::Fraction(MILLI), Class::Number),
+        "usec_frac" => (Role::Fraction(MICRO), Class::Number),
+        "%d/%b/%Y:%H:%M:%S %z" | "%d/%b/%Y:%T %z" | "dd/MMM/yyyy:HH:mm:ss Z" => {
+            (Role::Time(Form::Clf, edge), Class::Time)
         }
+        "%Y-%m-%dT%H:%M:%S%z"
+        | "%FT%T%z"
+        | "%Y-%m-%d %H:%M:%S"
+        | "%F %T"
+        | "%FT%T"
+        | "yyyy-MM-dd'T'HH:mm:ss.SSSZ"
+        | "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
+        | "yyyy-MM-dd HH:mm:ss.SSS"
+        | "yyyy-MM-dd'T'HH:mm:ssZ" => (Role::Time(Form::Iso, edge), Class::Time),
         _ => return Err(FormatError::TimeForm(form.to_owned())),
     })
 }
 
-fn role(letter: char, argument: Option<&str>) -> Role {
+fn part(letter: char, argument: Option<&str>, server: &Server) -> (Role, Class) {
     match (letter, argument) {
-        ('h' | 'a', _) => Role::Client,
-        ('r', _) => Role::Request,
-        ('m', _) => Role::Method,
-        ('U', _) => Role::Target,
-        ('q', _) => Role::Query,
-        ('s', _) => Role::Status,
-        ('D', _) | ('T', Some("us")) => Role::Took(MICRO),
-        ('T', Some("ms")) => Role::Took(MILLI),
-        ('T', _) => Role::Took(SECOND),
-        ('C', Some(_)) => Role::Cookie,
-        ('i', Some(name)) if name.eq_ignore_ascii_case("cookie") => Role::Cookie,
-        _ => Role::Ignored,
+        ('h' | 'a', _) => (Role::Client, Class::Word),
+        ('r', _) => (Role::Request, Class::Request),
+        ('m', _) => (Role::Method, Class::Name),
+        ('U', _) if !server.decodes => (Role::RawPath, Class::Target),
+        // Path and query side by side; only the path is decoded.
+        ('U', Some("target")) => (Role::PathQuery, Class::Text),
+        ('U', _) => (Role::Path, Class::Text),
+        ('q', _) => (Role::Query, Class::Word),
+        ('s', _) => (Role::Status, Class::Number),
+        ('D', _) => (server.took, Class::Number),
+        ('T', Some("us")) => (Role::Took(MICRO), Class::Number),
+        ('T', Some("ms")) => (Role::Took(MILLI), Class::Number),
+        ('T', _) => (Role::Took(SECOND), Class::Number),
+        ('C', Some(_)) => (Role::Cookie, Class::Text),
+        ('i', Some(name)) if name.eq_ignore_ascii_case("cookie") => (Role::Cookie, Class::Text),
+        ('b' | 'B' | 'I' | 'O' | 'S' | 'P' | 'p' | 'k' | 'F', _) => (Role::Ignored, Class::Number),
+        ('l' | 'v' | 'V' | 'A' | 'H' | 'L' | 'R' | 'X', _) => (Role::Ignored, Class::Word),
+        _ => (Role::Ignored, Class::Text),
     }
 }

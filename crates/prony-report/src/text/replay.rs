@@ -26,6 +26,9 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     page.blank();
     for (i, log) in replay.logs.iter().take(FILES).enumerate() {
         page.list(if i == 0 { "log" } else { "" }, &read(log));
+        if !log.times.is_empty() {
+            page.line("", &log.times);
+        }
         for bad in &log.first_bad {
             page.line("", &format!("line {}, as {}: {}", bad.line, bad.why, bad.text));
         }

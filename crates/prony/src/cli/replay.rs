@@ -28,8 +28,8 @@ pub struct ReplayArgs {
     pub to: String,
     /// Format of the log: a name, or a format string of nginx or Apache [default: found]
     ///
-    /// common, combined, haproxy, alb, cloudfront, w3c, caddy, envoy, json, or json PART=NAME...
-    /// with names of fields (docs/replay.md).
+    /// common, combined, 'tomcat FORMAT', haproxy, alb, elb, s3, cloudfront, w3c, caddy, traefik,
+    /// envoy, envoy-text, json, or json PART=NAME... with names of fields (docs/replay.md).
     #[arg(long, value_name = "FORMAT", help_heading = LOG, value_parser = format)]
     pub log_format: Option<Format>,
     /// Refuse a log of which more than this share of the lines cannot be read
@@ -38,6 +38,11 @@ pub struct ReplayArgs {
         value_parser = bad_lines,
     )]
     pub bad_lines: f64,
+    /// The unit of how long requests took, where the log does not say it: s, ms or us
+    ///
+    /// For time-taken of W3C logs, and %D of Tomcat.
+    #[arg(long, value_name = "UNIT", help_heading = LOG, value_parser = time_unit)]
+    pub time_unit: Option<i64>,
     /// Put lines in order that are older than others before them by up to this
     #[arg(
         long, value_name = "T", help_heading = LOG, default_value = "5s",
@@ -294,6 +299,7 @@ impl ReplayArgs {
             window: self.order_window.0,
             seed,
             bad_lines: self.bad_lines,
+            time_unit: self.time_unit,
         };
         let paths = self.load.urls.iter().map(PathBuf::from).collect();
         Settings {
@@ -352,6 +358,16 @@ fn percentage(text: &str) -> Option<f64> {
 
 fn bad_lines(text: &str) -> Result<f64, String> {
     percentage(text).ok_or_else(|| "must be between 0% and 100%, such as 1%".into())
+}
+
+/// The nanoseconds of a unit.
+fn time_unit(text: &str) -> Result<i64, String> {
+    match text {
+        "s" => Ok(1_000_000_000),
+        "ms" => Ok(1_000_000),
+        "us" => Ok(1_000),
+        _ => Err("must be s, ms or us".into()),
+    }
 }
 
 fn sample(text: &str) -> Result<(Sample, String), String> {

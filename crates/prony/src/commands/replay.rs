@@ -123,6 +123,7 @@ fn log(file: &FileFacts) -> LogRead {
     LogRead {
         file: file.path.display().to_string(),
         format: file.format.to_owned(),
+        times: file.times.clone(),
         bytes: facts.bytes,
         lines: facts.lines,
         requests: facts.requests,

@@ -47,6 +47,7 @@ mod interfaces;
 mod json_schema;
 mod limited;
 mod llm;
+mod log_servers;
 mod phases;
 mod phases_on_hosts;
 mod pictures;

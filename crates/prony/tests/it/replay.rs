@@ -167,7 +167,7 @@ fn logs_that_cannot_be_replayed_are_refused_before_the_load() {
         (&[&text[..]][..], "text: its first lines have none of the known formats"),
         (
             &[&posts],
-            "posts: no line has a request that is sent; see --methods, --from-time and --to-time",
+            "posts: no line has a request that is sent; 1 with other methods, see --methods",
         ),
         (&["/no/such/log"], "/no/such/log: No such file"),
         (&[&good, "--log-format", "combined", "--sample", "10% by page"], "'10% by client'"),

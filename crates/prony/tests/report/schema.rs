@@ -78,6 +78,8 @@ fn doubtful() -> [Summary; 2] {
             reported.as_array().into_iter().flatten().map(|r| &r["kind"]).collect();
         assert_eq!(reported, limits);
     }
+    let reasons = &report(&replayed())["verdict"]["reasons"];
+    assert_eq!((&reasons[0]["kind"], &reasons[0]["unread"]), (&"unread-lines".into(), &2.into()));
     [changed, failed]
 }
 
@@ -302,6 +304,9 @@ fn replayed() -> Summary {
     let log = LogRead {
         file: "access.log".to_owned(),
         format: "Combined".to_owned(),
+        times: "requests started at %t".to_owned(),
+        requests: 98,
+        bad: 2,
         first_bad: vec![bad],
         ..LogRead::default()
     };

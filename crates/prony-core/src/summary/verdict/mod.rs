@@ -157,6 +157,13 @@ pub enum Reason {
         /// The hosts that were lost during the run.
         lost: Vec<String>,
     },
+    /// More than 1 % of the lines of a log could not be read, so their requests were not sent.
+    UnreadLines {
+        /// Their number.
+        unread: u64,
+        /// All lines of the log that are neither empty nor comments.
+        lines: u64,
+    },
     /// Half or more of the requests that ended failed, or of the sessions of the plan, and not
     /// because of the meter.
     Failures {
@@ -209,6 +216,8 @@ pub enum Reason {
 const BUSY_MAX: f64 = 0.9;
 /// The sent rate must be at least this share of the target rate.
 const SENT_MIN: f64 = 0.99;
+/// Above this share of lines of a log that could not be read, its load is not that of the log.
+const UNREAD_MAX: f64 = 0.01;
 /// Above this share of failures, the times are those of a minority of the requests.
 const FAILED_MIN: f64 = 0.5;
 /// The target was unavailable if users waited for more than this share of their time ...
@@ -257,7 +266,7 @@ impl Reason {
             | Self::EventLoopStall { .. }
             | Self::LittlesLawMismatch { .. }
             | Self::OnHost { .. } => Verdict::ClientLimited,
-            Self::Partial { .. } => Verdict::Partial,
+            Self::Partial { .. } | Self::UnreadLines { .. } => Verdict::Partial,
             Self::Failures { .. } | Self::TargetUnavailable { .. } => Verdict::TargetFailed,
             Self::Interrupted => Verdict::Interrupted,
             Self::LevelShift(_) | Self::Autocorrelated { .. } => Verdict::NotStationary,
@@ -282,6 +291,7 @@ impl Summary {
         reasons.extend(self.rate_missed());
         reasons.extend(self.send_lag_too_long());
         reasons.extend(self.partial_limit());
+        reasons.extend(self.unread_lines());
         if reasons.is_empty() {
             reasons.extend(self.dominant_failures().or_else(|| self.target_unavailable()));
         }
@@ -325,6 +335,13 @@ impl Summary {
         let sent = self.sent_rate()?;
         let target = self.main.per_second(self.main.started);
         (sent < target * SENT_MIN).then_some(Reason::RateMissed { target, sent })
+    }
+
+    /// The requests of a log that were not sent, as their lines could not be read.
+    fn unread_lines(&self) -> Option<Reason> {
+        let (unread, lines) = self.run.replay.as_ref()?.unread();
+        let is_much = unread as f64 > UNREAD_MAX * lines as f64;
+        is_much.then_some(Reason::UnreadLines { unread, lines })
     }
 
     /// Half of the requests or sessions failed. Failures of the plan itself are not the target's.

@@ -2,9 +2,10 @@
 
 mod streams;
 
+use super::super::WorkerStats;
 use super::super::confidence::Until;
 use super::super::tests::{closed, meter, open, summary, tally};
-use super::super::{CpuPressure, RunInfo, SchedDelay, Stalls, Transport, WorkerStats};
+use super::super::{CpuPressure, LogRead, Replayed, RunInfo, SchedDelay, Stalls, Transport};
 use super::*;
 use crate::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
 use crate::proto::StreamCounts;
@@ -544,6 +545,23 @@ fn p20_a_target_does_not_fall_behind_before_its_first_reply() {
     let s = summary(open(), t, meter(0));
     let found = s.bottleneck(&s.verdict());
     assert!(matches!(found, Some(Bottleneck::TargetRate { failed: None, .. })), "{found:?}");
+}
+
+/// Requests whose lines could not be read are a part of the load that was not sent.
+#[test]
+fn unread_lines_of_a_log_are_missing_load() {
+    let of = |bad: u64, other_method: u64| {
+        let mut s = summary(open(), tally(), meter(0));
+        let log = LogRead { requests: 900, other_method, bad, ..LogRead::default() };
+        let logs = vec![log.clone(), LogRead { bad: 0, ..log }];
+        s.run.replay = Some(Box::new(Replayed { logs, ..Replayed::default() }));
+        s.verdict()
+    };
+    assert_eq!(of(18, 0).verdict, Verdict::Valid);
+    assert_eq!(of(0, 5_000).verdict, Verdict::Valid, "they were read");
+    assert_eq!(of(20, 90).verdict, Verdict::Valid);
+    let limit = Reason::UnreadLines { unread: 19, lines: 1_819 };
+    assert_eq!(of(19, 0), Judgment { verdict: Verdict::Partial, reasons: vec![limit] });
 }
 
 #[test]
