@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
-use crate::{Body, Import, Options, Request};
+use crate::{Import, Options, Request};
 
 /// The most requests of an import.
 pub(crate) const REQUESTS: usize = 100_000;
@@ -252,13 +252,8 @@ fn normal(path: &Path) -> PathBuf {
 
 /// The bytes of a request, about.
 fn size(request: &Request) -> usize {
-    let body = match &request.body {
-        Body::None => 0,
-        Body::Text(text) => text.len(),
-        Body::Bytes(bytes) => bytes.len(),
-    };
     let headers = request.headers.iter().map(|(name, value)| name.len() + value.len());
-    body + request.path.len() + headers.sum::<usize>()
+    request.body.len() + request.path.len() + headers.sum::<usize>()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! (`{{login.response.body.$.id}}`) become extracts.
 
 use std::collections::{HashMap, HashSet};
+use std::iter::Peekable;
 
 use crate::blanks::Names;
 use crate::context::{Context, DEPTH};
@@ -12,7 +13,7 @@ use crate::scripts::{self, Script};
 use crate::text::Text;
 use crate::url;
 use crate::values::Values;
-use crate::{Body, Extract, Import, Request, Session, Step};
+use crate::{Body, Extract, Import, Piece, Request, Session, Step, http_parts};
 
 /// A request with its line, or why it is left out.
 type Found = (usize, Result<Request, String>);
@@ -63,7 +64,9 @@ pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> 
         match named.get_mut(&of) {
             Some(request) => request.extract.push((name, from)),
             None => {
-                return Err(format!(": no request has the name {of}, whose reply another needs"));
+                let what = format!("no request has the name {of}, whose reply another needs");
+                import.notes.add(&what, &format!("variable {name}"));
+                import.variables.push((name, of));
             }
         }
     }
@@ -86,37 +89,33 @@ impl State {
         context: &Context<'_>,
         import: &mut Import,
     ) -> Result<Option<Found>, String> {
-        let mut name = String::new();
         let mut lines = lines.peekable();
-        while let Some((at, line)) = lines.peek().copied() {
-            let comment = line.trim_start();
-            let text = comment.trim_start_matches(['#', '/']).trim();
-            if let Some(given) = text.strip_prefix("@name") {
-                name = given.trim_start_matches([' ', '=']).trim().to_owned();
-            } else if comment.starts_with("< {%") {
-                import.notes.add("a script of an editor", &format!("line {at}"));
-            } else if !(comment.is_empty()
-                || comment.starts_with(['#', '@'])
-                || comment.starts_with("//"))
-            {
-                break;
-            }
-            lines.next();
-        }
+        let name = preamble(&mut lines, import);
         let Some((at, first)) = lines.next() else { return Ok(None) };
-        let mut target = without_version(first.trim()).to_owned();
+        let mut target = http_parts::without_version(first.trim(), at, import).to_owned();
         // Further parameters are on lines of their own.
         while let Some((_, more)) = lines.peek()
             && more.starts_with([' ', '\t'])
             && more.trim_start().starts_with(['?', '&', '/'])
         {
-            target.push_str(without_version(more.trim()));
+            target.push_str(http_parts::without_version(more.trim(), at, import));
             lines.next();
         }
-        let (method, address) = split_target(&target);
+        let (method, address) = http_parts::split_target(&target);
         let mut headers = self.headers(&mut lines, context, import, at);
-        let (body, script) = self.body(&mut lines, end_of_lines(&headers), context, import, at)?;
-        let address = self.at(address, context, import, at);
+        let written = self.body(&mut lines, &headers, context, import, at);
+        context.check().map_err(|e| format!(":{at}: {e}"))?;
+        let (body, script) = match written {
+            Ok(found) => found,
+            Err(why) => return Ok(Some((at, Err(why)))),
+        };
+        let body = match http_parts::graph_ql(method, &mut headers, body) {
+            Ok(body) => body,
+            Err(why) => return Ok(Some((at, Err(why)))),
+        };
+        let method = if method == "GRAPHQL" { "POST" } else { method };
+        let address = http_parts::with_host(address, &mut headers);
+        let address = self.at(&address, context, import, at);
         let address = self.text(&address, context, import, at);
         let address = match (address.literals().starts_with('/'), context.options.to) {
             (true, Some(to)) => address.after(to.trim_end_matches('/')),
@@ -128,7 +127,7 @@ impl State {
             place: format!("line {at}"),
             origin,
             path,
-            method: method.to_owned(),
+            method: method.to_ascii_uppercase(),
             headers,
             body,
             name,
@@ -148,79 +147,75 @@ impl State {
         at: usize,
     ) -> Vec<(String, Text)> {
         let mut headers = Vec::new();
-        for (_, line) in lines.take_while(|(_, line)| !line.trim().is_empty()) {
-            if let Some((name, value)) = line.split_once(':') {
-                let name = name.trim();
-                let is_ours = ["host", "content-length"].contains(&&*name.to_ascii_lowercase());
-                if !name.starts_with(['#', '/']) && !is_ours {
+        for (line_at, line) in lines.take_while(|(_, line)| !line.trim().is_empty()) {
+            let place = format!("line {line_at}");
+            match line.split_once(':') {
+                _ if line.trim_start().starts_with(['#', '/']) => {}
+                // Its framing is that of the body.
+                Some((name, _)) if name.trim().eq_ignore_ascii_case("content-length") => {}
+                Some((name, value)) => {
                     let value = self.text(value.trim(), context, import, at);
-                    headers.push((name.to_owned(), value));
+                    let value = http_parts::authorized(name.trim(), value, &place, import);
+                    headers.push((name.trim().to_owned(), value));
                 }
+                None => import.notes.add("a header without a colon", &place),
             }
         }
         headers
     }
 
-    /// The body, whose lines end like this: those between the parts of a form end with CR LF.
+    /// The body, and what a script does with the reply; or why the request is left out.
     fn body<'a>(
         &mut self,
         lines: &mut impl Iterator<Item = (usize, &'a str)>,
-        end: &str,
+        headers: &[(String, Text)],
         context: &Context<'_>,
         import: &mut Import,
         at: usize,
     ) -> Result<(Body, Script), String> {
-        let (mut text, mut script) = (String::new(), String::new());
+        let (mut pieces, mut script) = (Vec::new(), String::new());
+        let mut text = http_parts::Lines::new(headers);
         let mut is_script = false;
-        // What stands before the end of a file that is no text.
-        let mut bytes: Option<Vec<u8>> = None;
         // Where scripts and files for the reply are.
         let mut places = Vec::new();
         for (line_at, line) in lines {
             let start = line.trim_start();
-            if start.starts_with("> ") || start.starts_with("<> ") || is_script {
+            let is_output = ["> ", "<> ", ">> ", ">>! "].iter().any(|sign| start.starts_with(sign));
+            if is_output || is_script {
                 if !is_script {
                     places.push(format!("line {line_at}"));
                 }
                 script.push_str(line);
                 script.push('\n');
                 is_script = (is_script || start.starts_with("> {%")) && !start.contains("%}");
-            } else if let Some(file) =
-                start.strip_prefix("< ").or_else(|| start.strip_prefix("<@ "))
-            {
-                let content = context.read(file, &format!("line {line_at}"));
-                let content = content.map_err(|e| format!(":{line_at}: {}", String::from(e)))?;
-                match String::from_utf8(content) {
-                    Ok(content) => text.push_str(&content),
-                    Err(e) => {
-                        let before = bytes.get_or_insert_default();
-                        before.extend(std::mem::take(&mut text).into_bytes());
-                        before.extend(e.into_bytes());
-                    }
-                }
-                // The next line is not a part of the file.
-                text.push_str(if end == "\n" { "" } else { end });
-            } else {
-                text.push_str(line);
-                text.push_str(end);
+                continue;
             }
+            let (file, is_filled) = match (start.strip_prefix("< "), start.strip_prefix("<@ ")) {
+                (Some(file), _) => (file, false),
+                (_, Some(file)) => (file, true),
+                _ if start.starts_with("<@") => return Err("a file in another encoding".into()),
+                _ => {
+                    text.add(line);
+                    continue;
+                }
+            };
+            pieces.push(Piece::Text(self.text(&text.take(false), context, import, at)));
+            let content = context.read(file, &format!("line {line_at}"))?;
+            pieces.push(match String::from_utf8(content) {
+                Ok(content) if is_filled => Piece::Text(self.text(&content, context, import, at)),
+                Ok(content) => Piece::Text(content.into()),
+                Err(e) => Piece::Bytes(e.into_bytes()),
+            });
+            text.end_file();
         }
+        pieces.push(Piece::Text(self.text(&text.take(true), context, import, at)));
         let script = scripts::read(&script);
         let what = match script == Script::default() {
             true => "a script or file for the reply",
             false => "a script for the reply, of which the plan has the status or values",
         };
         places.iter().for_each(|place| import.notes.add(what, place));
-        let text = text.trim_end_matches(['\n', '\r']);
-        let body = match bytes {
-            Some(mut bytes) => {
-                bytes.extend(text.bytes());
-                Body::Bytes(bytes)
-            }
-            None if text.is_empty() => Body::None,
-            None => Body::Text(self.text(text, context, import, at)),
-        };
-        Ok((body, script))
+        Ok((Body::of(pieces), script))
     }
 
     /// The values of its reply that a request extracts. Later requests use them.
@@ -269,6 +264,7 @@ impl State {
     }
 
     fn field(&mut self, field: &str, all: &mut Text, fill: &mut Fill<'_>) {
+        let field = http_parts::spaced(field);
         let mut words = field.split_whitespace();
         let first = words.next().unwrap_or_default();
         let numbers: Vec<i64> = words.clone().filter_map(|word| word.parse().ok()).collect();
@@ -277,8 +273,14 @@ impl State {
             ("$randomInt" | "$random.integer", [low, high]) if low < high => {
                 all.push_field(&format!("random.int {low} {}", high - 1));
             }
-            ("$randomInt", []) => all.push_field("random.int 0 999"),
-            ("$timestamp", []) => all.push_field("now unix"),
+            ("$randomInt" | "$random.integer", []) => all.push_field("random.int 0 999"),
+            ("$random.hexadecimal", [1..=10_000]) => {
+                all.push_field(&format!("random.hex {}", numbers[0]));
+            }
+            ("$random.alphanumeric", [1..=10_000]) => {
+                all.push_field(&format!("random.text {}", numbers[0]));
+            }
+            ("$timestamp", []) if words.next().is_none() => all.push_field("now unix"),
             ("$isoTimestamp", _) => all.push_field("now"),
             ("$processEnv" | "$dotenv" | "$env", _) => {
                 all.push_field(&format!("env {}", words.next().unwrap_or_default()));
@@ -325,6 +327,39 @@ impl State {
     }
 }
 
+/// Reads what stands before a request: comments, variables, scripts and tags, of which the name is
+/// returned.
+fn preamble<'b>(
+    lines: &mut Peekable<impl Iterator<Item = (usize, &'b str)>>,
+    import: &mut Import,
+) -> String {
+    let mut name = String::new();
+    let mut is_script = false;
+    while let Some((at, line)) = lines.peek().copied() {
+        let comment = line.trim_start();
+        let is_comment = comment.starts_with('#') || comment.starts_with("//");
+        if is_script || comment.starts_with("< {%") {
+            if !is_script {
+                import.notes.add("a script of an editor", &format!("line {at}"));
+            }
+            is_script = !comment.contains("%}");
+        } else if comment.starts_with("< ") {
+            import.notes.add("a script of an editor", &format!("line {at}"));
+        } else if is_comment {
+            let text = comment.trim_start_matches(['#', '/']).trim();
+            if let Some(given) = text.strip_prefix("@name") {
+                name = given.trim_start_matches([' ', '=']).trim().to_owned();
+            } else if let Some(tag) = text.strip_prefix('@') {
+                http_parts::note_tag(tag, at, import);
+            }
+        } else if !(comment.is_empty() || comment.starts_with('@')) {
+            break;
+        }
+        lines.next();
+    }
+    name
+}
+
 /// A text that is being filled in.
 struct Fill<'a> {
     context: &'a Context<'a>,
@@ -354,15 +389,6 @@ fn blocks(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What ends the lines of a body with these headers: CR LF between the parts of a form.
-fn end_of_lines(headers: &[(String, Text)]) -> &'static str {
-    let is_form = |(name, value): &(String, Text)| {
-        let kind = value.literals().to_ascii_lowercase();
-        name.eq_ignore_ascii_case("content-type") && kind.starts_with("multipart/")
-    };
-    if headers.iter().any(is_form) { "\r\n" } else { "\n" }
-}
-
 /// `name.response.body.$.a.b[0]` and `name.response.headers.Name`.
 fn of_reply(field: &str) -> Option<(&str, Extract)> {
     let (name, rest) = field.split_once(".response.")?;
@@ -373,24 +399,6 @@ fn of_reply(field: &str) -> Option<(&str, Extract)> {
     let pointer: String =
         path.split(['.', '[', ']']).filter(|p| !p.is_empty()).map(|p| format!("/{p}")).collect();
     Some((name, Extract::Json(pointer)))
-}
-
-/// The line without `HTTP/1.1` at its end.
-fn without_version(line: &str) -> &str {
-    match line.rsplit_once(" HTTP/") {
-        Some((before, version)) if version.len() <= 3 => before.trim_end(),
-        _ => line,
-    }
-}
-
-/// Method and URL of a first line; the URL may stand alone.
-fn split_target(line: &str) -> (&str, &str) {
-    match line.split_once(char::is_whitespace) {
-        Some((method, url)) if method.bytes().all(|b| b.is_ascii_uppercase()) => {
-            (method, url.trim_start())
-        }
-        _ => ("GET", line),
-    }
 }
 
 /// The server, which must not have fields, and the path, which may. A field of which `is_path`

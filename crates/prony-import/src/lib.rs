@@ -4,14 +4,18 @@
 //! and notes on what is not in them. `secrets` replaces what nobody should read by variables, and
 //! [`write`](Import::write) makes a plan file of it. Nothing here opens a socket.
 
+#[cfg(test)]
+mod accounted;
 pub mod archive;
 mod blanks;
 mod conceal;
 mod context;
 mod correlate;
 mod curl;
+mod fit;
 mod har;
 mod http_file;
+mod http_parts;
 mod json;
 mod list;
 mod multipart;
@@ -150,16 +154,93 @@ pub(crate) enum Body {
     None,
     Text(Text),
     Bytes(Vec<u8>),
+    /// Texts, which may have fields, and bytes, which have none, one after the other.
+    Mixed(Vec<Piece>),
+}
+
+/// A part of a body.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Piece {
+    Text(Text),
+    Bytes(Vec<u8>),
 }
 
 impl Body {
+    /// The body of these parts in its simplest form.
+    fn of(pieces: Vec<Piece>) -> Self {
+        let mut text = Text::default();
+        let (mut bytes, mut has_fields, mut is_text) = (Vec::new(), false, true);
+        for piece in &pieces {
+            match piece {
+                Piece::Text(more) => {
+                    has_fields |= more.has_fields();
+                    bytes.extend(more.literals().into_bytes());
+                    text.append(more.clone());
+                }
+                Piece::Bytes(more) => {
+                    bytes.extend_from_slice(more);
+                    match str::from_utf8(more) {
+                        Ok(more) => text.push(more),
+                        Err(_) => is_text = false,
+                    }
+                }
+            }
+        }
+        match (is_text, has_fields) {
+            (true, _) if text.is_empty() => Self::None,
+            (true, _) => Self::Text(text),
+            (false, false) => Self::Bytes(bytes),
+            (false, true) => Self::Mixed(pieces),
+        }
+    }
+
+    /// Its texts.
+    fn texts(&self) -> impl Iterator<Item = &Text> {
+        let (text, pieces) = match self {
+            Self::Text(text) => (Some(text), &[][..]),
+            Self::Mixed(pieces) => (None, &pieces[..]),
+            Self::None | Self::Bytes(_) => (None, &[][..]),
+        };
+        let of_pieces = pieces.iter().filter_map(|piece| match piece {
+            Piece::Text(text) => Some(text),
+            Piece::Bytes(_) => None,
+        });
+        text.into_iter().chain(of_pieces)
+    }
+
+    fn texts_mut(&mut self) -> Vec<&mut Text> {
+        match self {
+            Self::Text(text) => vec![text],
+            Self::Mixed(pieces) => {
+                let texts = pieces.iter_mut().filter_map(|piece| match piece {
+                    Piece::Text(text) => Some(text),
+                    Piece::Bytes(_) => None,
+                });
+                texts.collect()
+            }
+            Self::None | Self::Bytes(_) => Vec::new(),
+        }
+    }
+
+    /// Its bytes, with what stands between the braces of fields.
+    fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Mixed(pieces) => {
+                let length = |piece: &Piece| match piece {
+                    Piece::Text(text) => text.len(),
+                    Piece::Bytes(bytes) => bytes.len(),
+                };
+                pieces.iter().map(length).sum()
+            }
+        }
+    }
+
     /// Whether nothing is sent.
     fn is_empty(&self) -> bool {
-        match self {
-            Self::None => true,
-            Self::Text(text) => text.is_empty(),
-            Self::Bytes(bytes) => bytes.is_empty(),
-        }
+        self.len() == 0
     }
 }
 
@@ -204,12 +285,8 @@ pub(crate) struct Request {
 impl Request {
     /// What stands between the braces of its fields.
     fn fields(&self) -> impl Iterator<Item = &str> {
-        let body = match &self.body {
-            Body::Text(text) => Some(text),
-            _ => None,
-        };
         let texts = self.headers.iter().map(|(_, value)| value);
-        texts.chain([&self.path]).chain(body).flat_map(Text::fields)
+        texts.chain([&self.path]).chain(self.body.texts()).flat_map(Text::fields)
     }
 }
 
@@ -288,10 +365,8 @@ pub fn import_archive(
 
 /// What all formats have in common.
 fn finished(mut import: Import, name: &str, options: &Options<'_>) -> Result<Import, String> {
-    import.sessions.retain_mut(|session| {
-        session.steps.retain(|step| !step.requests.is_empty());
-        !session.steps.is_empty()
-    });
+    fit::leave_out(&mut import);
+    import.drop_empty();
     if import.sessions.is_empty() {
         return Err(format!("{name}: there is no request in it that can be sent{}", import.why()));
     }

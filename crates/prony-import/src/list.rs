@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::context::{Context, DEPTH};
+use crate::notes::Notes;
 use crate::url;
 use crate::vegeta::alone;
 use crate::{Body, Import, Request};
@@ -30,13 +31,19 @@ pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> 
         let mut filled = String::new();
         variables.fill(text, &mut filled, context, &mut Vec::new());
         context.check().map_err(|e| format!(":{at}: {e}"))?;
-        match request(&filled, at, context) {
-            Ok(Ok(request)) => {
+        let address = match filled.starts_with('/') {
+            true => context.options.at(&filled).map_err(|e| format!(":{at}: {e}"))?,
+            false => filled,
+        };
+        match request(&address, at, context, &mut import.notes) {
+            Ok(request) => {
                 context.admit(&request).map_err(|e| format!(":{at}: {e}"))?;
                 import.sessions.push(alone(request));
             }
-            Ok(Err(why)) => import.notes.add(&why, &format!("line {at}")),
-            Err(e) => return Err(format!(":{at}: {e}")),
+            Err(why) => {
+                context.check().map_err(|e| format!(":{at}: {e}"))?;
+                import.notes.add(&why, &format!("line {at}"));
+            }
         }
     }
     Ok(import)
@@ -113,24 +120,33 @@ fn request(
     text: &str,
     at: usize,
     context: &Context<'_>,
-) -> Result<Result<Request, String>, String> {
-    let mut words = text.splitn(3, char::is_whitespace);
-    let address = words.next().unwrap_or_default();
-    let method = words.next().unwrap_or("GET").to_ascii_uppercase();
-    let data = words.next().unwrap_or_default().trim();
-    let address = match address.starts_with('/') {
-        false if !address.contains("://") => format!("http://{address}"),
-        _ => context.options.at(address)?,
+    notes: &mut Notes,
+) -> Result<Request, String> {
+    let (address, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let address = match address.contains("://") {
+        true => address.to_owned(),
+        false => format!("http://{address}"),
     };
+    let (origin, path) = url::split(&address)?;
+    let rest = rest.trim();
+    let (method, data) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let method = match method.to_ascii_uppercase() {
+        method if method.is_empty() => "GET".to_owned(),
+        method => method,
+    };
+    let data = data.trim();
     let body = match data.strip_prefix('<') {
         _ if data.is_empty() => Body::None,
         Some(file) => context.read(file, &format!("line {at}"))?.into(),
         None => Body::Text(data.into()),
     };
+    if !data.is_empty() && ["GET", "HEAD"].contains(&&*method) {
+        notes.add(&format!("a {method} with data: they are its body"), &format!("line {at}"));
+    }
     let kind = ("Content-Type".to_owned(), "application/x-www-form-urlencoded".into());
     let mut headers = if body == Body::None { Vec::new() } else { vec![kind] };
     url::add_credentials(&address, &mut headers);
-    Ok(url::split(&address).map(|(origin, path)| Request {
+    Ok(Request {
         place: format!("line {at}"),
         origin,
         path: path.into(),
@@ -138,5 +154,5 @@ fn request(
         headers,
         body,
         ..Request::default()
-    }))
+    })
 }

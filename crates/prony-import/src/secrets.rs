@@ -9,10 +9,10 @@ use std::collections::HashMap;
 
 use prony_core::secret::is_harmless_header;
 
+use crate::Import;
 use crate::needles::{self, Needles};
 use crate::text::{MARK, Text};
 use crate::unique::Unique;
-use crate::{Body, Import};
 use prose::prose;
 
 /// Headers of browsers that say nothing about a user.
@@ -85,10 +85,10 @@ pub(crate) fn replace(import: &mut Import) -> Result<(), String> {
         for (name, value) in &mut request.headers {
             value.map_whole(|text| header(name, text, &mut variables));
         }
-        if let Body::Text(text) = &mut request.body {
-            let kind = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case("content-type"));
-            let kind = kind.and_then(|(_, value)| value.literal()).unwrap_or_default();
-            let kind = kind.to_ascii_lowercase();
+        let kind = request.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case("content-type"));
+        let kind = kind.and_then(|(_, value)| value.literal()).unwrap_or_default();
+        let kind = kind.to_ascii_lowercase();
+        for text in request.body.texts_mut() {
             text.map_whole(|text| body(text, &kind, &mut variables));
         }
     }
@@ -105,7 +105,7 @@ pub(crate) fn replace(import: &mut Import) -> Result<(), String> {
         for (_, value) in &mut request.headers {
             value.map_literals(|text| with_known(text, &known));
         }
-        if let Body::Text(text) = &mut request.body {
+        for text in request.body.texts_mut() {
             text.map_literals(|text| with_known(text, &known));
         }
     }

@@ -69,6 +69,14 @@ impl Text {
         }
     }
 
+    /// Its parts in order: whether one is a field, and its text.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (bool, &str)> {
+        self.0.iter().map(|part| match part {
+            Part::Literal(text) => (false, text.as_str()),
+            Part::Field(expression) => (true, expression.as_str()),
+        })
+    }
+
     /// What stands between the braces of each field.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {

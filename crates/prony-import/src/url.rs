@@ -93,7 +93,7 @@ pub(crate) fn add_credentials(url: &str, headers: &mut Vec<(String, Text)>) {
 }
 
 /// The bytes of a text with `%` and two digits for some of them.
-fn unescaped(text: &str) -> Vec<u8> {
+pub(crate) fn unescaped(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {

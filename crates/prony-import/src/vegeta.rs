@@ -1,25 +1,17 @@
 //! vegeta's targets: as text (`METHOD URL`, headers, `@FILE` for the body, an empty line), or as
 //! JSON lines.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::context::Context;
+use crate::notes::Notes;
 use crate::text::Text;
 use crate::url;
 use crate::{Import, Request, Session, Step};
-
-#[derive(Deserialize)]
-struct Target {
-    method: String,
-    url: String,
-    #[serde(default)]
-    body: Option<String>,
-    #[serde(default)]
-    header: Map<String, Value>,
-}
 
 /// The targets in turn.
 pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> {
@@ -29,7 +21,7 @@ pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> 
         false => http(text, context)?,
     };
     for (at, request) in requests {
-        match request {
+        match request.map(|request| framed(request, &mut import.notes)) {
             Ok(request) => {
                 context.weigh(&request).map_err(|e| format!(":{at}: {e}"))?;
                 import.sessions.push(alone(request));
@@ -38,6 +30,21 @@ pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> 
         }
     }
     Ok(import)
+}
+
+/// The request without headers that say how long its body is, which Go's client does not send.
+fn framed(mut request: Request, notes: &mut Notes) -> Request {
+    let place = &request.place;
+    request.headers.retain(|(name, _)| {
+        let is_framing = ["content-length", "transfer-encoding", "trailer"]
+            .iter()
+            .any(|framing| name.eq_ignore_ascii_case(framing));
+        if is_framing {
+            notes.add(&format!("{name} is that of the body, whatever a target says"), place);
+        }
+        !is_framing
+    });
+    request
 }
 
 /// A session of one request.
@@ -52,92 +59,148 @@ fn json(text: &str, context: &Context<'_>) -> Result<Found, String> {
     for (line, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
         let at = line + 1;
         context.count().map_err(|e| format!(":{at}: {e}"))?;
-        let target: Target = serde_json::from_str(text)
-            .map_err(|e| format!(":{at}:{}: this is not a target: {e}", e.column()))?;
-        let request = url::split(&target.url).and_then(|(origin, path)| {
-            let body = target.body.unwrap_or_default();
-            let body = STANDARD.decode(body).map_err(|_| "its body is not base64")?;
-            let mut headers = target.header.iter().flat_map(values).collect();
-            url::add_credentials(&target.url, &mut headers);
-            Ok(Request {
-                place: format!("line {at}"),
-                origin,
-                path: path.into(),
-                method: target.method,
-                headers,
-                body: body.into(),
-                ..Request::default()
-            })
-        });
-        all.push((at, request));
+        let target = serde_json::from_str::<Map<String, Value>>(text);
+        let target = target.map_err(|e| format!("this is not a target: {e}"));
+        all.push((at, target.and_then(|target| of_json(target, at))));
     }
     Ok(all)
+}
+
+/// The request of an object, or why it is left out.
+fn of_json(target: Map<String, Value>, at: usize) -> Result<Request, String> {
+    let (mut method, mut address) = (None, None);
+    let (mut body, mut headers) = (Vec::new(), Vec::new());
+    for (key, value) in target {
+        match (key.as_str(), value) {
+            (_, Value::Null) => {}
+            ("method", Value::String(text)) => method = Some(text),
+            ("url", Value::String(text)) => address = Some(text),
+            ("body", Value::String(code)) => {
+                body = STANDARD.decode(code).map_err(|_| "a body that is not base64")?;
+            }
+            ("header", Value::Object(all)) => {
+                for (name, values) in &all {
+                    headers.extend(values_of(name, values)?);
+                }
+            }
+            ("method" | "url" | "body" | "header", _) => {
+                return Err(format!("the {key} of a target has a wrong type"));
+            }
+            _ => return Err(format!("'{key}' is no key of a target")),
+        }
+    }
+    let address = address.ok_or("a target without a url")?;
+    let method = method.ok_or("a target without a method")?;
+    request(&method, &address, headers, at).map(|request| Request { body: body.into(), ..request })
 }
 
 /// A header with one value or several.
-fn values((name, value): (&String, &Value)) -> Vec<(String, Text)> {
-    let one = |value: &Value| {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        (name.clone(), Text::from(text))
+fn values_of(name: &str, values: &Value) -> Result<Vec<(String, Text)>, String> {
+    let one = |value: &Value| match value {
+        Value::String(text) => Ok((name.to_owned(), Text::from(text.as_str()))),
+        _ => Err(format!("the header {name} has a value that is no text")),
     };
-    value.as_array().map_or_else(|| vec![one(value)], |all| all.iter().map(one).collect())
+    match values {
+        Value::Array(all) => all.iter().map(one).collect(),
+        value => one(value).map(|header| vec![header]),
+    }
 }
 
+/// The request of a target, as Go's client sends it.
+fn request(
+    method: &str,
+    address: &str,
+    mut headers: Vec<(String, Text)>,
+    at: usize,
+) -> Result<Request, String> {
+    let (origin, path) = url::split(&encoded(address))?;
+    url::add_credentials(address, &mut headers);
+    Ok(Request {
+        place: format!("line {at}"),
+        origin,
+        path: path.into(),
+        method: method.to_owned(),
+        headers,
+        ..Request::default()
+    })
+}
+
+/// The URL with its path as Go's client sends it: one with a character that no path has is encoded
+/// anew, all others stay.
+fn encoded(address: &str) -> Cow<'_, str> {
+    let start = address.find("://").map_or(0, |at| at + "://".len());
+    let start = address[start..].find('/').map_or(address.len(), |at| start + at);
+    let end = address.find(['?', '#']).map_or(address.len(), |end| end.max(start));
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&b);
+    let path = &address[start..end];
+    if path.bytes().all(|b| is_plain(b) || b"!'()*[]%".contains(&b)) {
+        return Cow::Borrowed(address);
+    }
+    let mut out = address[..start].to_owned();
+    for b in url::unescaped(path) {
+        match b {
+            b if is_plain(b) => out.push(char::from(b)),
+            b => out.push_str(&format!("%{b:02X}")),
+        }
+    }
+    out.push_str(&address[end..]);
+    Cow::Owned(out)
+}
+
+/// The lines of a target: the first one, and those with its headers and its body.
 fn http(text: &str, context: &Context<'_>) -> Result<Found, String> {
     let mut all: Found = Vec::new();
-    // A target has headers until an empty line or the next target.
+    // A target has headers until an empty line, its body, or the next target.
     let mut open = false;
-    for (line, text) in text.lines().map(str::trim).enumerate() {
-        let at = line + 1;
-        if text.starts_with('#') {
+    let lines = text.lines().map(str::trim).enumerate().map(|(line, text)| (line + 1, text));
+    for (at, text) in lines {
+        if text.is_empty() || text.starts_with('#') {
+            open &= !text.is_empty();
             continue;
         }
-        if text.is_empty() {
-            open = false;
+        let (first, address) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        if !address.is_empty() && first.bytes().all(|b| b.is_ascii_uppercase()) {
+            context.count().map_err(|e| format!(":{at}: {e}"))?;
+            open = true;
+            all.push((at, request(first, address.trim(), Vec::new(), at)));
             continue;
         }
-        if let (true, Some(file), Some((_, Ok(request)))) =
-            (open, text.strip_prefix('@'), all.last_mut())
+        let target = all.last_mut().filter(|_| open);
+        let Some((_, target)) = target else {
+            let what =
+                format!("'{first}' starts neither a target (METHOD URL) nor a header of one");
+            all.push((at, Err(what)));
+            continue;
+        };
+        if let Ok(request) = target
+            && let Err(why) = add_line(text, request, at, context)
         {
-            let content = context.read(file, &format!("line {at}"));
-            let content = content.map_err(|e| format!(":{at}: {}", String::from(e)))?;
-            request.body = content.into();
-            continue;
-        }
-        let first = text.split_whitespace().next().unwrap_or_default();
-        let is_target = first.bytes().all(|b| b.is_ascii_uppercase()) && first.len() < text.len();
-        match (is_target, open, text.split_once(':')) {
-            (true, ..) => {
-                context.count().map_err(|e| format!(":{at}: {e}"))?;
-                open = true;
-                let address = text[first.len()..].trim();
-                let mut headers = Vec::new();
-                url::add_credentials(address, &mut headers);
-                let request = url::split(address).map(|(origin, path)| Request {
-                    place: format!("line {at}"),
-                    origin,
-                    path: path.into(),
-                    method: first.to_owned(),
-                    headers,
-                    ..Request::default()
-                });
-                all.push((at, request));
-            }
-            (false, true, Some((name, value))) => {
-                if let Some((_, Ok(request))) = all.last_mut() {
-                    // It replaces that of a user in the URL.
-                    if name.trim().eq_ignore_ascii_case("authorization") {
-                        request.headers.retain(|(n, _)| !n.eq_ignore_ascii_case("authorization"));
-                    }
-                    request.headers.push((name.trim().to_owned(), value.trim().into()));
-                }
-            }
-            _ => {
-                return Err(format!(
-                    ":{at}: '{first}' starts neither a target (METHOD URL) nor a header of one"
-                ));
-            }
+            context.check().map_err(|e| format!(":{at}: {e}"))?;
+            *target = Err(why);
         }
     }
     Ok(all)
+}
+
+/// Adds a line to a target: a header, or `@FILE`.
+fn add_line(
+    text: &str,
+    request: &mut Request,
+    at: usize,
+    context: &Context<'_>,
+) -> Result<(), String> {
+    if let Some(file) = text.strip_prefix('@') {
+        request.body = context.read(file, &format!("line {at}"))?.into();
+        return Ok(());
+    }
+    let header = text.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+    let (name, value) = header
+        .filter(|(name, value)| !name.is_empty() && !value.is_empty())
+        .ok_or("a header that is not 'Name: value'")?;
+    // It replaces that of a user in the URL.
+    if name.eq_ignore_ascii_case("authorization") {
+        request.headers.retain(|(n, _)| !n.eq_ignore_ascii_case("authorization"));
+    }
+    request.headers.push((name.to_owned(), value.into()));
+    Ok(())
 }

@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use prony_core::plain::{self, Sink};
 use prony_core::plan::{Data, Think};
+use prony_core::vars::Template;
 
 use crate::text::Text;
-use crate::{Body, Extract, Import, Request, Step};
+use crate::{Body, Extract, Import, Piece, Request, Step};
 
 impl Import {
     /// The text of the plan file. `heading` is its first line, without `#`.
@@ -103,10 +104,11 @@ impl Import {
     }
 }
 
-fn has_fields(request: &Request) -> bool {
+/// Whether a request is a template in the plan.
+pub(crate) fn has_fields(request: &Request) -> bool {
     request.path.has_fields()
         || request.headers.iter().any(|(_, value)| value.has_fields())
-        || matches!(&request.body, Body::Text(text) if text.has_fields())
+        || request.body.texts().any(Text::has_fields)
         || !request.extract.is_empty()
 }
 
@@ -170,6 +172,10 @@ fn inline(request: &Request, target: &str, more: &str) -> String {
         Body::Bytes(bytes) => {
             keys.push(format!("body = {{ base64 = \"{}\" }}", STANDARD.encode(bytes)));
         }
+        Body::Mixed(pieces) => {
+            let code = STANDARD.encode(template(pieces));
+            keys.push(format!("body = {{ base64 = \"{code}\", templates = true }}"));
+        }
     }
     if !request.name.is_empty() {
         keys.push(format!("name = {}", quoted(&request.name)));
@@ -178,22 +184,49 @@ fn inline(request: &Request, target: &str, more: &str) -> String {
         keys.push(format!("expect = {}", request.expect));
     }
     if !request.extract.is_empty() {
-        let each = request.extract.iter().map(|(name, from)| match from {
-            Extract::Header(header, None) => format!("{name} = {{ header = {} }}", quoted(header)),
-            Extract::Header(header, Some(regex)) => {
-                format!("{name} = {{ header = {}, regex = {} }}", quoted(header), quoted(regex))
-            }
-            Extract::Between(left, right) => {
-                format!("{name} = {{ between = [{}, {}] }}", quoted(left), quoted(right))
-            }
-            Extract::Json(pointer) => format!("{name} = {{ json = {} }}", quoted(pointer)),
-        });
-        keys.push(format!("extract = {{ {} }}", each.collect::<Vec<_>>().join(", ")));
+        keys.push(extracts(request));
     }
     if literal_braces {
         keys.push("templates = false".into());
     }
     format!("{{ {}{more} }}", keys.join(", "))
+}
+
+/// What a request takes from its reply.
+fn extracts(request: &Request) -> String {
+    let each = request.extract.iter().map(|(name, from)| match from {
+        Extract::Header(header, None) => format!("{name} = {{ header = {} }}", quoted(header)),
+        Extract::Header(header, Some(regex)) => {
+            format!("{name} = {{ header = {}, regex = {} }}", quoted(header), quoted(regex))
+        }
+        Extract::Between(left, right) => {
+            format!("{name} = {{ between = [{}, {}] }}", quoted(left), quoted(right))
+        }
+        Extract::Json(pointer) => format!("{name} = {{ json = {} }}", quoted(pointer)),
+    });
+    format!("extract = {{ {} }}", each.collect::<Vec<_>>().join(", "))
+}
+
+/// The template of texts and bytes.
+fn template(pieces: &[Piece]) -> Vec<u8> {
+    let mut out = Vec::new();
+    // Braces may meet where two parts do.
+    let mut literal = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Bytes(bytes) => literal.extend_from_slice(bytes),
+            Piece::Text(text) => text.parts().for_each(|(is_field, text)| {
+                if is_field {
+                    Template::escape(&std::mem::take(&mut literal), &mut out);
+                    out.extend(format!("{{{{{text}}}}}").into_bytes());
+                } else {
+                    literal.extend_from_slice(text.as_bytes());
+                }
+            }),
+        }
+    }
+    Template::escape(&literal, &mut out);
+    out
 }
 
 /// A string of TOML, on one line.

@@ -1,15 +1,16 @@
 //! httperf's session files (`--wsesslog`), with prony's additions, which prony-core reads.
 
-use prony_core::plan::{Dialect, LoggedBurst, LoggedRequest, Think, parse_session_log};
+use prony_core::plan::read_session_log;
+use prony_core::plan::{Dialect, LogErrorKind, LoggedBurst, LoggedRequest, Think};
 
 use crate::context::{Context, REQUESTS};
 use crate::url;
 use crate::{Body, Import, Request, Session, Step};
 
-/// The sessions of the file.
+/// The sessions of the file. Requests with an error are left out.
 ///
 /// # Errors
-/// The first error in it, with its line and column.
+/// It has no request, or a path without a server, or is too long: a sentence with the place.
 pub(crate) fn read(bytes: &[u8], context: &Context<'_>) -> Result<Import, String> {
     let lines = bytes.split(|&b| b == b'\n').map(<[u8]>::trim_ascii);
     // Before they take memory: a request can have several lines.
@@ -17,10 +18,14 @@ pub(crate) fn read(bytes: &[u8], context: &Context<'_>) -> Result<Import, String
         return Err(": more than 400,000 lines, and so more than 100,000 requests".into());
     }
     let mut import = Import { is_of_httperf: true, ..Import::default() };
-    let sessions = parse_session_log(bytes, Dialect::Prony).map_err(|errors| {
-        let first = errors.first().expect("there is one");
-        format!(":{}:{}: {}", first.line, first.column, first.kind)
-    })?;
+    let (sessions, errors) = read_session_log(bytes, Dialect::Prony);
+    for error in errors {
+        if error.kind == LogErrorKind::Empty {
+            return Err(format!(":{}:{}: {}", error.line, error.column, error.kind));
+        }
+        let place = format!("line {}, column {}", error.line, error.column);
+        import.notes.add(&format!("left out: {}", error.kind), &place);
+    }
     for session in sessions {
         let steps: Result<Vec<Step>, String> =
             session.into_iter().map(|burst| step(burst, &mut import, context)).collect();

@@ -71,7 +71,7 @@ pub use tokens::{TokenDialect, TokenLimit, TokenPlan, TokenTime};
 pub use websocket::{BroadcastPlan, WebSocketPlan};
 pub use wsesslog::{
     Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,
-    parse_session_log,
+    parse_session_log, read_session_log,
 };
 
 /// A whole run. Pure data: it can be saved, sent to another machine, and split by [`Plan::shard`].

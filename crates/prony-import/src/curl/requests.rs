@@ -122,11 +122,16 @@ impl Operation {
             None if self.query.is_empty() => None,
             None => Some(self.query.join(&b'&')),
         };
-        if let Some(query) = query.filter(|query| !query.is_empty()) {
+        if let Some(query) = query {
+            if query.is_empty() && address.query == "?" {
+                address.query.clear();
+            }
             if query.iter().any(|&b| b <= b' ' || b == 0x7f) {
                 return Err("a URL with spaces or control characters, which curl refuses".into());
             }
-            address.add_query(&encoded(&query));
+            if !(query.is_empty() && address.query.is_empty()) {
+                address.add_query(&encoded(&query));
+            }
         }
         let (origin, path) =
             url::split(&format!("{}{}{}", address.server, address.path, address.query))?;
@@ -160,14 +165,15 @@ impl Operation {
         if !self.cookies.is_empty() {
             headers.usual("Cookie", &text(&self.cookies.join(&b';'), "Cookie")?);
         }
-        self.add_range(has_data, &mut headers)?;
+        let sent = upload.as_ref().or_else(|| self.data.as_ref().filter(|_| has_data));
+        self.add_range(sent.map(Vec::len), &mut headers)?;
         if self.is_json {
             headers.usual("Content-Type", "application/json");
             headers.usual("Accept", "application/json");
         }
         let (usual, body) = match (upload, &self.data) {
-            (Some(_), _) if self.head || self.range.is_some() || !self.form.is_empty() => {
-                return Err("a part of a file that is sent, or -T with other methods".into());
+            (Some(_), _) if self.head || !self.form.is_empty() => {
+                return Err("-T with options for other methods".into());
             }
             (Some(bytes), _) => {
                 if is_stream {
@@ -201,16 +207,14 @@ impl Operation {
     }
 
     /// Adds the header of a range: for data that is sent, it says which part this is.
-    fn add_range(&self, has_data: bool, headers: &mut Headers) -> Result<(), String> {
+    fn add_range(&self, sent: Option<usize>, headers: &mut Headers) -> Result<(), String> {
         let Some(range) = self.range.as_ref().filter(|_| self.form.is_empty()) else {
             return Ok(());
         };
         let dash = if range.contains(&b'-') { "" } else { "-" };
         let range = text(range, "-r")? + dash;
-        match self.data.as_ref().filter(|_| has_data) {
-            Some(data) => {
-                headers.usual("Content-Range", &format!("bytes {range}/{}", data.len()));
-            }
+        match sent {
+            Some(length) => headers.usual("Content-Range", &format!("bytes {range}/{length}")),
             None => headers.usual("Range", &format!("bytes={range}")),
         }
         Ok(())
@@ -321,11 +325,7 @@ fn removed(name: &str, headers: &mut Headers, source: &Source<'_>, notes: &mut N
 
 /// A header with the length of the body says nothing more, and one with another is wrong.
 fn check_length(headers: &mut Headers, body: &Body, source: &Source<'_>, notes: &mut Notes) {
-    let length = match body {
-        Body::None => 0,
-        Body::Text(text) => text.len(),
-        Body::Bytes(bytes) => bytes.len(),
-    };
+    let length = body.len();
     headers.given.retain(|(name, value)| {
         let is_length = name.eq_ignore_ascii_case("content-length");
         let given = value.literal().and_then(|text| text.trim().parse::<usize>().ok());

@@ -6,6 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use prony_core::plan::Data;
 use prony_import::{Format, Import, Options, Progress};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
@@ -48,13 +49,10 @@ pub(super) fn import(args: &ImportArgs) -> Result<Exit, Error> {
         return Err(Error::Argument(format!("{option} is for the format openapi")));
     }
     let name = args.file.display().to_string();
-    let import = with_progress(&name, &progress, || {
+    let mut import = with_progress(&name, &progress, || {
         prony_import::import(args.format, &name, &bytes, &options).map_err(Error::Argument)
     })?;
-    let plan = import.write(&format!("From {name}"));
-    // What prony cannot run must not be called a plan.
-    plan_file::parse("the plan", &plan, None, &environment(&ExecArgs::default(), false))
-        .map_err(Error::PlanFile)?;
+    let plan = checked(&mut import, &name, &format!("From {name}"), None)?;
     output::lines_to_stderr(&report(&import));
     match (place, &args.output) {
         (Some(place), Some(path)) => place
@@ -77,6 +75,54 @@ fn with_progress<T>(name: &str, progress: &Progress, import: impl FnOnce() -> T)
         });
         import()
     })
+}
+
+/// How often the plan is written again without what it cannot have.
+const ROUNDS: usize = 20;
+
+/// The plan of an import. What prony cannot run must not be called a plan: a request for which it
+/// is refused is left out, and named with its place in the input.
+pub(super) fn checked(
+    import: &mut Import,
+    name: &str,
+    heading: &str,
+    folder: Option<&Path>,
+) -> Result<String, Error> {
+    const NAME: &str = "the plan";
+    let around = environment(&ExecArgs::default(), false);
+    for _ in 0..ROUNDS {
+        let plan = import.write(heading);
+        // What the user fills in is not there yet.
+        let filled = plan.replace(&format!("= \"{}\"", Data::BLANK), "= \"filled\"");
+        let Err(sentences) = plan_file::parse(NAME, &filled, folder, &around) else {
+            return Ok(plan);
+        };
+        // From the last one, so that the lines of others stay.
+        let mut is_other = false;
+        let mut last = 0;
+        for sentence in sentences.iter().rev() {
+            let place = sentence.strip_prefix(NAME).and_then(|rest| rest.strip_prefix(':'));
+            let mut parts = place.unwrap_or_default().splitn(3, ':');
+            let line = parts.next().and_then(|line| line.parse::<usize>().ok());
+            let why = parts.nth(1).unwrap_or(sentence).trim();
+            is_other |= match line {
+                Some(line) if line == last => false,
+                Some(line) => {
+                    last = line;
+                    !import.leave_out(&plan, line, why)
+                }
+                None => true,
+            };
+        }
+        if is_other {
+            return Err(Error::PlanFile(sentences));
+        }
+        if import.is_empty() {
+            let why = import.remarks();
+            return Err(Error::Argument(format!("{name}: nothing in it can be sent{why}")));
+        }
+    }
+    Err(Error::Argument(format!("{name}: too much in it cannot be sent{}", import.remarks())))
 }
 
 /// What was understood, what was left out or changed and why, and what is to be filled in.

@@ -18,6 +18,7 @@ use prony_run::exit::Exit;
 use prony_run::output::{self, Place};
 use prony_run::{interrupt, plan_file};
 
+use super::import::checked;
 use super::serve::listen;
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::record::RecordArgs;
@@ -195,11 +196,8 @@ impl Recorded {
         let imported = prony_import::import_archive(NAME, self.archive.clone(), &options);
         let mut import = imported.map_err(Error::Server)?;
         import.trust(args.insecure, args.cacert.as_deref().map(absolute).as_deref());
-        let plan = import.write(&format!("Recorded by prony record --to {}", self.origin));
-        // What prony cannot run must not be called a plan.
-        let around = environment(&ExecArgs::default(), false);
-        plan_file::parse("the plan", &plan, Some(Path::new("")), &around)
-            .map_err(Error::PlanFile)?;
+        let heading = format!("Recorded by prony record --to {}", self.origin);
+        let plan = checked(&mut import, NAME, &heading, Some(Path::new("")))?;
         Ok((import, plan))
     }
 }

@@ -101,7 +101,7 @@ impl Calls {
         self.previous.reserve(lines);
         self.known.reserve(lines);
         let mut kinds = Vec::new();
-        read(text, dialect, |session| {
+        let errors = read(text, dialect, false, |session| {
             let bursts = session.iter().map(|burst| {
                 let calls: Vec<_> =
                     burst.requests.iter().map(|request| self.intern(call(request))).collect();
@@ -111,8 +111,8 @@ impl Calls {
             });
             let bursts = bursts.collect();
             kinds.push(SessionKind { name: String::new(), weight: 1, bursts });
-        })?;
-        Ok(kinds)
+        });
+        if errors.is_empty() { Ok(kinds) } else { Err(errors) }
     }
 }
 

@@ -131,18 +131,30 @@ pub fn parse_session_log(
     text: &[u8],
     dialect: Dialect,
 ) -> Result<Vec<LoggedSession<'_>>, Vec<LogError>> {
+    let (sessions, errors) = collect(text, dialect, false);
+    if errors.is_empty() { Ok(sessions) } else { Err(errors) }
+}
+
+/// Read what can be read of a session file: its sessions without the requests that have errors, and
+/// these errors in order.
+pub fn read_session_log(text: &[u8], dialect: Dialect) -> (Vec<LoggedSession<'_>>, Vec<LogError>) {
+    collect(text, dialect, true)
+}
+
+fn collect(text: &[u8], dialect: Dialect, keeps: bool) -> (Vec<LoggedSession<'_>>, Vec<LogError>) {
     let mut sessions = Vec::new();
-    read(text, dialect, |session| sessions.push(std::mem::take(session)))?;
-    Ok(sessions)
+    let errors = read(text, dialect, keeps, |session| sessions.push(std::mem::take(session)));
+    (sessions, errors)
 }
 
 /// Read a session file and pass its sessions to `each`, with memory for only one of them. After an
-/// error, no more sessions are passed.
+/// error, no more sessions are passed, unless the others are kept. Returns the errors.
 fn read<'a>(
     text: &'a [u8],
     dialect: Dialect,
+    keeps: bool,
     mut each: impl FnMut(&mut LoggedSession<'a>),
-) -> Result<(), Vec<LogError>> {
+) -> Vec<LogError> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let mut reader = Reader { text, at: 0, line: 1, line_start: 0, dialect };
     let mut session: LoggedSession<'_> = Vec::new();
@@ -151,7 +163,7 @@ fn read<'a>(
         match line {
             Line::Comment => {}
             Line::Blank => {
-                end(&mut session, errors.is_empty(), &mut each);
+                end(&mut session, keeps || errors.is_empty(), &mut each);
             }
             Line::Request { joins } => match reader.request() {
                 Ok((request, think)) => {
@@ -163,11 +175,11 @@ fn read<'a>(
         }
         reader.skip_line();
     }
-    end(&mut session, errors.is_empty(), &mut each);
+    end(&mut session, keeps || errors.is_empty(), &mut each);
     if empty && errors.is_empty() {
         errors.push(LogError { line: 1, column: 1, kind: LogErrorKind::Empty });
     }
-    if errors.is_empty() { Ok(()) } else { Err(errors) }
+    errors
 }
 
 /// Pass a complete session to `each`, unless it is empty or there were errors. Clears it.

@@ -64,7 +64,7 @@ const NAMED: [&str; 27] = [
     "is not HTTP",
     "No such file",
     "of curl is not supported",
-    "-T with other methods",
+    "-T with options for other methods",
     "is not known",
 ];
 

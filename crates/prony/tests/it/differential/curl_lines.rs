@@ -110,6 +110,11 @@ pub(super) const COLLECTED: &[&str] = &[
     "curl '{U}/a?x' --url-query +b=%20 --url-query '=x y'",
     "curl {U}/a --url-query n@data.txt",
     "curl -G {U}/a -d ''",
+    "curl -G {U}/a?b -d ''",
+    "curl -G {U}/a? -d ''",
+    "curl -G {U}/a?b& -d ''",
+    "curl '{U}/a?b' --url-query ''",
+    "curl -G '{U}/a?b&' -d ''",
     // Headers.
     "curl {U}/a -H 'X-A: 1' -H 'X-A: 2' -H 'x-b:3' -H 'X-C:   4  '",
     "curl {U}/a -H 'X-A;' -H 'X-B:' -H 'X-C' -H 'X-D;e'",
