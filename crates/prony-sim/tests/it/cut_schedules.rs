@@ -59,16 +59,26 @@ fn calls(ends: fn(&mut Turn<'_>)) -> impl ServerModel {
     })
 }
 
-/// Two streams with twenty messages each, of which three are sent.
+/// Two calls with twenty messages each.
+fn twenty() -> Plan {
+    let plan = http2(open(1.0, Arrivals::Fixed, 2), 1, 9);
+    with_messages(plan, crate::messages::schedule(10.0, 20))
+}
+
+fn ok(turn: &mut Turn<'_>) {
+    turn.headers(true, &[("grpc-status", "0")]);
+}
+
+/// These calls, which end with OK when three messages of each were sent.
+pub(crate) fn cut() -> Tally {
+    run(&twenty(), calls(ok))
+}
+
 #[test]
 fn a_call_that_ends_with_ok() {
-    let plan = http2(open(1.0, Arrivals::Fixed, 2), 1, 9);
-    let plan = with_messages(plan, crate::messages::schedule(10.0, 20));
-    let ok = |turn: &mut Turn<'_>| {
-        turn.headers(true, &[("grpc-status", "0")]);
-    };
-    let t = run(&plan, calls(ok));
+    let t = cut();
     assert_eq!((t.replies, t.failed, counts(&t)), (2, 0, (6, 34)), "{:?}", t.faults);
+    let plan = twenty();
     let t = run(&plan, calls(|turn| _ = turn.reset(Code::CANCEL)));
     assert_eq!((t.fault(Fault::StreamReset), counts(&t)), (2, (6, 34)), "{:?}", t.faults);
     // All that was due, in a time: of 0, 100, ..., 1,900 ms.

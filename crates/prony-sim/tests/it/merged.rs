@@ -259,7 +259,7 @@ fn bodies(seen: &mut Seen) {
 }
 
 /// Runs that follow redirects, and replies of servers with a script: streams that go on elsewhere,
-/// and replies of models that end in other ways.
+/// replies of models that end in other ways, and schedules that are cut short.
 fn scripted(seen: &mut Seen) {
     for outcome in crate::redirects::each_kind() {
         note_all(&outcome, seen);
@@ -268,6 +268,7 @@ fn scripted(seen: &mut Seen) {
     let streams = [[&[1, 2, 3, 4][..], &[3, 4, 5, 6]], [&[1, 2, 3, 4], &[8, 9, 10, 11]]];
     let mut tallies = crate::tokens::each_end();
     tallies.extend(streams.map(crate::reconnects::numbered));
+    tallies.push(crate::cut_schedules::cut());
     for pair in tallies.windows(2) {
         note(seen, &pair[1]);
         let [mut forth, mut back] = [saved(&pair[0]), saved(&pair[1])];

@@ -141,10 +141,12 @@ fn over_http2(path: usize, parts: &[String], gap: Span) -> Tally {
     outcome.main()
 }
 
-/// Every case over both versions, in whole events and in pieces.
+/// Every case over both versions, in whole events and in pieces, and what is left of a good one
+/// that is cut anywhere.
 #[track_caller]
 fn check(cases: &[Case]) {
     for case in cases {
+        check_cuts(case);
         for (what, parts, gap) in
             [("parts", case.parts.clone(), GAP), ("pieces", case.pieces(), Span::ZERO)]
         {
@@ -159,6 +161,47 @@ fn check(cases: &[Case]) {
                     right => right,
                 };
                 assert_eq!(seen, right, "{}, {what} over {version}: {:?}", case.name, t.faults);
+            }
+        }
+    }
+}
+
+/// The texts with which a reason to end of a reply begins.
+const REASONS: [&str; 2] = [r#""finish_reason":""#, r#""stop_reason":""#];
+
+/// Whether one of these parts marks the end of a reply of one choice: by a search for texts, and
+/// not by a parser.
+fn has_mark(parts: &[String]) -> bool {
+    let lines = parts.iter().map(|part| part.replace("\r\n", "\n").replace('\r', "\n"));
+    lines.filter(|part| part.ends_with("\n\n")).any(|part| {
+        let part = part.replace('\n', "");
+        let says = |rest: &str| !rest.starts_with('"') && !rest.starts_with("null\"");
+        let mut reasons = REASONS.iter().flat_map(|reason| part.split(reason).skip(1));
+        let has_reason = reasons.any(says);
+        let has_usage = part.contains(r#""choices":[],"usage":{"#);
+        let is_last = has_usage && !part.contains(r#""completion_tokens":0"#);
+        has_reason || is_last || part.contains("[DONE]") || part.contains("message_stop")
+    })
+}
+
+/// A reply that has ended well, cut after each of its parts and within each: it is truncated unless
+/// a whole part before the cut marks the end, over both versions.
+#[track_caller]
+fn check_cuts(case: &Case) {
+    let Right::Good(Good { several, .. }) = case.right else { return };
+    let mut had_ended = false;
+    for kept in 0..case.parts.len() {
+        let whole = &case.parts[..kept];
+        let next = &case.parts[kept];
+        let half = next.chars().take(next.chars().count() / 2).collect::<String>();
+        for parts in [whole.to_vec(), [whole, &[half]].concat()] {
+            for run in [over_http1 as fn(usize, &[String], Span) -> Tally, over_http2] {
+                let t = run(case.path, &parts, Span::ZERO);
+                let has_ended = t.replies == 1;
+                assert_eq!(t.fault(Fault::TruncatedStream), u64::from(!has_ended), "{parts:?}");
+                assert!(has_ended || !had_ended, "{}: {parts:?}", case.name);
+                assert!(several || has_ended == has_mark(whole), "{}: {parts:?}", case.name);
+                had_ended |= has_ended;
             }
         }
     }

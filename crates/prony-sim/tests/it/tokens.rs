@@ -242,7 +242,7 @@ pub(crate) fn each_end() -> Vec<Tally> {
     let two = "data: {\"choices\":[{\"text\":\"a\"},{\"index\":1,\"text\":\"a\"}]}\n\n";
     let total = "data: {\"choices\":[],\"usage\":{\"completion_tokens\":0,\
                  \"prompt_tokens\":3,\"total_tokens\":4}}\n\n";
-    let more = [format!("{two}{mark}"), format!("{content}{total}")];
+    let more = [format!("{two}{mark}"), format!("{content}{total}{mark}")];
     ends.iter()
         .chain(&others)
         .chain(&more)
