@@ -191,7 +191,7 @@ fn devices_and_pipes_are_refused() {
     for name in ["/dev/zero", "pipe", "zero"] {
         for (format, text) in with_file(name) {
             match import(format, "file", text.as_bytes(), &options) {
-                Err(why) => assert!(why.ends_with("this is not a plain file"), "{why}"),
+                Err(why) => assert!(why.contains("this is not a plain file"), "{why}"),
                 Ok(found) => {
                     let remarks = found.remarks();
                     assert!(
@@ -213,7 +213,7 @@ fn what_files_make_has_a_bound() {
     let options = Options { folder: folder.path(), ..Options::default() };
     let lines = "curl http://h/ -d @f\n".repeat(65);
     let why = refused(Format::Curl, &lines, &options);
-    assert_eq!(why, "file:65: f: the files that it names have more than 64 MiB in all");
+    assert_eq!(why, "file:65: the files that it names have more than 64 MiB in all");
     // One body for many URLs.
     fs::write(&file, "x".repeat(1 << 20)).expect("a file");
     let line = format!("curl -d @f{}\n", " h".repeat(1_000));

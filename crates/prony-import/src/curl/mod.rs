@@ -79,10 +79,7 @@ fn add(
         source.context.check()?;
         notes.add(&why, &source.place);
     }
-    for request in given {
-        source.context.admit(&request)?;
-        session.steps.push(Step::from(request));
-    }
+    session.steps.extend(given.into_iter().map(Step::from));
     Ok(())
 }
 

@@ -89,7 +89,7 @@ impl Operation {
                 if let Some(user) = user {
                     url::add_credentials(&user, &mut headers);
                 }
-                all.push(Request {
+                let request = Request {
                     place: source.place.clone(),
                     origin,
                     method: method.clone(),
@@ -97,11 +97,10 @@ impl Operation {
                     headers,
                     body: body.clone(),
                     ..Request::default()
-                });
-                if all.len() > crate::context::REQUESTS {
-                    source.context.fail("more than 100,000 requests");
-                    return Err("more than 100,000 requests".into());
-                }
+                };
+                // Before there are more: a body can be sent to many URLs.
+                source.context.admit(&request)?;
+                all.push(request);
             }
         }
         Ok(())
