@@ -126,6 +126,9 @@ impl Format {
     /// Which time of a line a request is sent at, as a sentence.
     pub fn times(&self) -> String {
         match &self.0 {
+            Kind::Pattern("Common" | "Combined", _) => "requests are sent at the times of their \
+                 lines, at which they started (Apache) or ended (nginx, Tomcat)"
+                .to_owned(),
             Kind::Pattern(_, pattern) => {
                 let (name, edge, took) = pattern.times();
                 sentence(&name, edge, &took)
@@ -250,6 +253,27 @@ mod tests {
         }
         for text in ["", "\n\n", "hello\nworld\n", "{}\n", "#\n"] {
             assert_eq!(Format::detect(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    /// Reports say which time it is.
+    #[test]
+    fn says_which_time_requests_are_sent_at() {
+        for (format, times) in [
+            ("combined", "started (Apache) or ended (nginx, Tomcat)"),
+            ("$msec $request $request_time", "requests started at $msec, less $request_time"),
+            ("$msec $request $upstream_response_time", "less the sum of $upstream_response_time"),
+            ("$msec $request", "$msec is when requests ended; they are sent then"),
+            ("%t %r %D", "requests started at %t"),
+            ("tomcat %t %r %T", "requests started at %t, less %T"),
+            ("caddy", "requests started at ts, less duration"),
+            ("traefik", "requests started at StartUTC"),
+            ("haproxy", "requests started at accept date"),
+            ("alb", "requests started at request_creation_time"),
+            ("w3c", "requests started at date and time, less time-taken"),
+        ] {
+            let said = Format::parse(format).expect("a format").times();
+            assert!(said.contains(times), "{format}: {said}");
         }
     }
 
