@@ -4,6 +4,7 @@
 //! and notes on what is not in them. `secrets` replaces what nobody should read by variables, and
 //! [`write`](Import::write) makes a plan file of it. Nothing here opens a socket.
 
+mod account;
 #[cfg(test)]
 mod accounted;
 pub mod archive;

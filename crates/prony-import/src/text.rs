@@ -77,6 +77,36 @@ impl Text {
         })
     }
 
+    /// Adds a filter to each field.
+    pub(crate) fn filter_fields(&mut self, filter: &str) {
+        for part in &mut self.0 {
+            if let Part::Field(expression) = part {
+                expression.push_str(" | ");
+                expression.push_str(filter);
+            }
+        }
+    }
+
+    /// The whole text as one expression; none if it cannot be written as one.
+    pub(crate) fn expression(&self) -> Option<String> {
+        let mut values = Vec::new();
+        for part in &self.0 {
+            match part {
+                Part::Field(expression) if expression.contains('|') => return None,
+                Part::Field(expression) => values.push(expression.clone()),
+                Part::Literal(text) if text.contains("}}") => return None,
+                // Quoted, in the quotes that a piece has not.
+                Part::Literal(text) => values.extend(text.split_inclusive('"').flat_map(|piece| {
+                    let plain = piece.strip_suffix('"');
+                    let quoted = plain.unwrap_or(piece);
+                    let first = (!quoted.is_empty()).then(|| format!("\"{quoted}\""));
+                    first.into_iter().chain(plain.map(|_| "'\"'".to_owned()))
+                })),
+            }
+        }
+        (!values.is_empty()).then(|| values.join(" | append "))
+    }
+
     /// What stands between the braces of each field.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
@@ -229,6 +259,14 @@ mod tests {
         assert_eq!(text.template(), r#"A{{"{{"}}B{{token}}!"#);
         assert_eq!(text.clone().after("<").template(), r#"<A{{"{{"}}B{{token}}!"#);
         assert!(!text.starts_with_field());
+        assert_eq!(Text::from("}}").expression(), None);
+        let mut user = Text::from("it's \"x\":");
+        user.push_field("pw");
+        let expression =
+            r#""it's " | append '"' | append "x" | append '"' | append ":" | append pw"#;
+        assert_eq!(user.expression().as_deref(), Some(expression));
+        user.filter_fields("json");
+        assert_eq!(user.template(), r#"it's "x":{{pw | json}}"#);
         assert_eq!(variable_name("a.$.b[0]"), "a_b_0");
         assert_eq!((variable_name("1"), variable_name("")), ("value_1".into(), "value_".into()));
         assert_eq!(variable_name("Session"), "value_session");

@@ -35,7 +35,7 @@ fn with_variables(
             Format::Postman,
             format!(
                 r#"{{"info": {{}}, "variable": [{}], "item": [{{"name": "a", "request": {{"url": "http://h/",
-                "body": {{"mode": "raw", "raw": "{{{{v{last}x}}}}"}}}}}}]}}"#,
+                "method": "POST", "body": {{"mode": "raw", "raw": "{{{{v{last}x}}}}"}}}}}}]}}"#,
                 lines(&pair, ", ")
             ),
         ),

@@ -23,7 +23,7 @@ struct Reader {
     source: Source,
 }
 
-const READERS: [Reader; 22] = [
+const READERS: [Reader; 25] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -166,6 +166,27 @@ const READERS: [Reader; 22] = [
         modules: &[],
         place: || Ok(folder()?.join("node_modules/har-examples/dist/index.js")),
         source: From(Npm, &["har-examples@5.0.1"]),
+    },
+    Reader {
+        what: "archives of a browser by another program (the npm package `chrome-har`)",
+        variable: "PRONY_TEST_CHROME_HAR",
+        modules: &[],
+        place: || Ok(folder()?.join("node_modules/chrome-har/index.js")),
+        source: From(Npm, &["chrome-har@1.3.1"]),
+    },
+    Reader {
+        what: "collections beside Postman (the npm package `newman`)",
+        variable: "PRONY_TEST_NEWMAN",
+        modules: &[],
+        place: || Ok(folder()?.join("node_modules/newman/index.js")),
+        source: From(Npm, &["newman@6.2.2"]),
+    },
+    Reader {
+        what: "descriptions beside another client (the npm package `swagger-client`)",
+        variable: "PRONY_TEST_SWAGGER_CLIENT",
+        modules: &[],
+        place: || Ok(folder()?.join("node_modules/swagger-client/lib/commonjs.js")),
+        source: From(Npm, &["swagger-client@3.37.3"]),
     },
     Reader {
         what: "imports of generated command lines (the npm package `@readme/httpsnippet`)",

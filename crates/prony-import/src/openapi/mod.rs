@@ -3,24 +3,89 @@
 
 mod body;
 mod draw;
+mod files;
+mod parameters;
 mod pattern;
+mod style;
 mod values;
+mod xml;
 
-use std::cell::Cell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
 use crate::blanks::Names;
 use crate::context::{Bound, Context};
 use crate::json;
+use crate::notes::Notes;
 use crate::text::Text;
-use crate::url::{self, escaped};
 use crate::yaml;
-use crate::{Body, Import, Options, Request, Session, Step};
+use crate::{Body, Import, Request, Session, Step, url};
 use draw::Draw;
+use style::plain;
 
-const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
+const METHODS: [&str; 9] =
+    ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"];
+/// Members of a document that are used, or change no request.
+const ROOT: [&str; 21] = [
+    "openapi",
+    "swagger",
+    "$self",
+    "info",
+    "jsonSchemaDialect",
+    "servers",
+    "paths",
+    "webhooks",
+    "components",
+    "security",
+    "tags",
+    "externalDocs",
+    "host",
+    "basePath",
+    "schemes",
+    "consumes",
+    "produces",
+    "definitions",
+    "parameters",
+    "responses",
+    "securityDefinitions",
+];
+/// Those of a path.
+const ITEM: [&str; 15] = [
+    "$ref",
+    "summary",
+    "description",
+    "servers",
+    "parameters",
+    "additionalOperations",
+    "get",
+    "put",
+    "post",
+    "delete",
+    "options",
+    "head",
+    "patch",
+    "trace",
+    "query",
+];
+/// Those of an operation.
+const OPERATION: [&str; 14] = [
+    "tags",
+    "summary",
+    "description",
+    "externalDocs",
+    "operationId",
+    "parameters",
+    "requestBody",
+    "responses",
+    "deprecated",
+    "security",
+    "servers",
+    "consumes",
+    "produces",
+    "schemes",
+];
 /// How deep schemas may refer to each other: deeper ones are left empty.
 const DEPTH: u32 = 8;
 /// The longest reference that is followed.
@@ -30,19 +95,26 @@ const EXAMPLES: usize = 16 << 20;
 /// The most values of a request: schemas that refer to themselves could have any number.
 const VALUES: u32 = 10_000;
 
+/// A text in JSON or YAML.
+///
+/// # Errors
+/// `:LINE:COLUMN: sentence`.
+fn parsed(text: &str) -> Result<Value, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if !text.trim_start().starts_with('{') {
+        return yaml::parse(text);
+    }
+    json::check(text)?;
+    serde_json::from_str(text).or_else(|e| {
+        // YAML has braces, too.
+        let why = format!(":{}:{}: this is not JSON: {e}", e.line(), e.column());
+        yaml::parse(text).map_err(|_| why)
+    })
+}
+
 pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> {
     let options = context.options;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut document: Value = match text.trim_start().starts_with('{') {
-        true => json::check(text).and_then(|()| {
-            serde_json::from_str(text).or_else(|e| {
-                // YAML has braces, too.
-                let why = format!(":{}:{}: this is not JSON: {e}", e.line(), e.column());
-                yaml::parse(text).map_err(|_| why)
-            })
-        })?,
-        false => yaml::parse(text)?,
-    };
+    let mut document = parsed(text)?;
     for key in ["openapi", "swagger"] {
         // In YAML, a version without quotes may be a number.
         if let Some(Value::Number(version)) = document.get(key) {
@@ -54,22 +126,38 @@ pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> 
     if !version.is_some_and(is_known) {
         return Err(": neither OpenAPI 3.0, 3.1 or 3.2 nor Swagger 2.0".into());
     }
+    let mut notes = Notes::default();
+    files::add(&mut document, context, &mut notes)?;
     let mut reader = Reader::new(&document, context);
-    let server = reader.server(options)?;
+    reader.import.notes = notes;
+    reader.unknown(&document, &ROOT, "");
+    if document["webhooks"].as_object().is_some_and(|all| !all.is_empty()) {
+        let what = "requests that the server makes (webhooks)";
+        reader.import.notes.add(what, "/webhooks");
+    }
     let Some(paths) = document["paths"].as_object() else {
+        reader.server(&[&document])?;
         return Err(": there are no paths in it".into());
     };
-    for (path, item) in paths {
+    for (path, item) in paths.iter().filter(|(path, _)| !path.starts_with("x-")) {
         let item = reader.resolved(item);
-        for method in METHODS {
-            let Some(operation) = item.get(method).filter(|o| o.is_object()) else { continue };
+        reader.unknown(item, &ITEM, &format!("path {path}"));
+        let more = item["additionalOperations"].as_object().into_iter().flatten();
+        let own = METHODS.into_iter().filter_map(|method| Some((method, item.get(method)?)));
+        let all: Vec<_> = own.chain(more.map(|(method, o)| (method.as_str(), o))).collect();
+        for (method, operation) in all {
             let place = format!("{} {path}", method.to_ascii_uppercase());
+            if !operation.is_object() {
+                reader.import.notes.add("left out: an operation that is no object", &place);
+                continue;
+            }
             let weight = weight(operation, options.weights);
             if weight == Some(0) {
                 reader.import.notes.add("its tag has the weight 0", &place);
                 continue;
             }
-            match reader.operation(&server, path, method, item, operation, &place) {
+            reader.unknown(operation, &OPERATION, &place);
+            match reader.operation(path, method, item, operation, &place) {
                 Ok(session) => {
                     let request = &session.steps[0].requests[0];
                     context.admit(request).map_err(|e| format!(": {e}"))?;
@@ -77,8 +165,8 @@ pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> 
                 }
                 Err(why) => reader.import.notes.add(&why, &place),
             }
-            if reader.odd_pattern.take() {
-                reader.import.notes.add("a pattern that prony does not understand", &place);
+            for odd in reader.odd.take() {
+                reader.import.notes.add(&odd, &place);
             }
         }
     }
@@ -128,8 +216,8 @@ struct Reader<'a> {
     /// The bytes that it may still have of examples.
     examples: Cell<usize>,
     draw: Draw,
-    /// A pattern of the request is not understood.
-    odd_pattern: Cell<bool>,
+    /// What of the request is not as the description says.
+    odd: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Reader<'a> {
@@ -146,7 +234,7 @@ impl<'a> Reader<'a> {
             values: Cell::new(0),
             examples: Cell::new(EXAMPLES),
             draw,
-            odd_pattern: Cell::new(false),
+            odd: RefCell::default(),
         }
     }
 
@@ -162,50 +250,89 @@ impl<'a> Reader<'a> {
     fn resolved(&self, value: &'a Value) -> &'a Value {
         let mut value = value;
         for _ in 0..DEPTH {
-            let Some(pointer) = value["$ref"].as_str().and_then(|r| r.strip_prefix('#')) else {
-                break;
-            };
-            if pointer.len() > REFERENCE {
+            let Some(reference) = value["$ref"].as_str() else { return value };
+            let found = reference.strip_prefix('#').filter(|pointer| pointer.len() <= REFERENCE);
+            let found = found.and_then(|pointer| {
+                // In a URL, some characters are encoded.
+                let pointer = String::from_utf8(url::unescaped(pointer)).ok()?;
+                self.document.pointer(&pointer)
+            });
+            let Some(found) = found else {
+                let shown: String = reference.chars().take(200).collect();
+                self.odd(format!("a reference that leads nowhere: {shown}"));
                 return &Value::Null;
-            }
-            value = self.document.pointer(pointer).unwrap_or(&Value::Null);
+            };
+            value = found;
         }
         value
     }
 
-    /// The URL in front of all paths.
-    fn server(&self, options: &Options<'_>) -> Result<String, String> {
+    /// Names the members of an object that are not among the known ones.
+    fn unknown(&mut self, value: &Value, known: &[&str], place: &str) {
+        for (name, inner) in value.as_object().into_iter().flatten() {
+            if !known.contains(&name.as_str()) && !name.starts_with("x-") && !inner.is_null() {
+                self.import.notes.add(&format!("not used: {name}"), place);
+            }
+        }
+    }
+
+    /// Something in this request is not as the description says: why, as a note.
+    fn odd(&self, what: impl Into<String>) {
+        self.odd.borrow_mut().insert(what.into());
+    }
+
+    fn version(&self) -> &'a str {
+        let version = &self.document["openapi"];
+        version.as_str().unwrap_or("2.0")
+    }
+
+    /// The URL in front of a path: that of the first of these that names one.
+    ///
+    /// # Errors
+    /// None names a server, or a variable of it has no value.
+    fn server(&self, of: &[&'a Value]) -> Result<String, String> {
         let document = self.document;
         let base = if document["swagger"].is_string() {
-            let scheme = document["schemes"][0].as_str().unwrap_or("http");
+            let schemes = [of[0], document].into_iter().find_map(|at| at["schemes"][0].as_str());
+            let scheme = schemes.unwrap_or("http");
             let host = document["host"].as_str().map(|host| format!("{scheme}://{host}"));
             let path = document["basePath"].as_str().unwrap_or_default();
             format!("{}{path}", host.unwrap_or_default())
         } else {
-            let server = &document["servers"][0];
+            let all = of.iter().find_map(|at| at["servers"].as_array().filter(|s| !s.is_empty()));
+            if all.is_some_and(|all| all.len() > 1) {
+                self.odd("several servers, of which the first one is used");
+            }
+            let server = all.map_or(&Value::Null, |all| &all[0]);
             let mut url = server["url"].as_str().unwrap_or_default().to_owned();
             for (name, variable) in server["variables"].as_object().into_iter().flatten() {
-                let default = variable["default"].as_str().unwrap_or_default();
-                url = url.replace(&format!("{{{name}}}"), default);
+                let first = plain(&variable["enum"][0]);
+                let value = Some(plain(&variable["default"])).filter(|value| !value.is_empty());
+                url = url.replace(&format!("{{{name}}}"), &value.unwrap_or(first));
+            }
+            if let Some((_, rest)) = url.split_once('{') {
+                let name = rest.split('}').next().unwrap_or_default();
+                return Err(format!(": the variable {name} of its server has no value"));
             }
             url
         };
         let base = base.trim_end_matches('/');
-        match (options.to, base.split_once("://")) {
+        // `//host/path` has no scheme.
+        let base = if base.starts_with("//") { format!("http:{base}") } else { base.to_owned() };
+        match (self.context.options.to, base.split_once("://")) {
             // The path of the server stays.
             (Some(to), Some((_, rest))) => {
                 let path = rest.find('/').map_or("", |at| &rest[at..]);
                 Ok(format!("{}{path}", to.trim_end_matches('/')))
             }
             (Some(to), None) => Ok(format!("{}{base}", to.trim_end_matches('/'))),
-            (None, Some(_)) => Ok(base.to_owned()),
+            (None, Some(_)) => Ok(base),
             (None, None) => Err(": it names no server; name one with --to URL".into()),
         }
     }
 
     fn operation(
         &mut self,
-        server: &str,
         path: &str,
         method: &str,
         item: &'a Value,
@@ -214,41 +341,26 @@ impl<'a> Reader<'a> {
     ) -> Result<Session, String> {
         self.values.set(0);
         self.examples.set(EXAMPLES);
-        let mut fields: HashMap<&str, String> = HashMap::new();
-        let (mut query, mut form, mut cookies) = (Vec::new(), Vec::new(), Vec::new());
-        let mut headers: Vec<(String, Text)> = Vec::new();
-        let mut body = Body::None;
-        for (name, at, parameter) in self.parameters(item, operation) {
-            let value = self.parameter(parameter);
-            let is_needed = parameter["required"] == true || has_example(parameter);
-            match at {
-                "path" => {
-                    fields.insert(name, escaped(plain(&value).as_bytes()));
-                }
-                "query" if is_needed => query.push(pair(name, &value)),
-                "header" if is_needed => headers.push((name.to_owned(), plain(&value).into())),
-                "cookie" if is_needed => cookies.push(format!("{name}={}", plain(&value))),
-                "formData" if is_needed => form.push((name, parameter, value)),
-                "body" => {
-                    let schema = &parameter["schema"];
-                    body = Body::Text(self.value(schema, 0).to_string().into());
-                    headers.push(("Content-Type".into(), "application/json".into()));
-                }
-                _ => {}
-            }
+        let server = self.server(&[operation, item, self.document]);
+        let server = server.map_err(|why| why.trim_start_matches(": ").to_owned())?;
+        let mut parts = self.parts_of(item, operation, place)?;
+        let path = filled(path, &parts.fields)?;
+        if !parts.form.is_empty() {
+            parts.body = Some(self.old_form(operation, std::mem::take(&mut parts.form))?);
+        } else if parts.body.is_none() {
+            parts.body = self.content(&operation["requestBody"], place)?;
         }
-        let path = filled(path, &fields)?;
-        let content = match form.is_empty() {
-            true => self.content(self.resolved(&operation["requestBody"]))?,
-            false => Some(self.old_form(operation, form)?),
-        };
-        if let Some((kind, content)) = content {
-            headers.push(("Content-Type".into(), kind.into()));
+        let mut body = Body::None;
+        if let Some((kind, content)) = parts.body {
+            parts.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+            parts.headers.push(("Content-Type".into(), kind.into()));
             body = content;
         }
-        if !cookies.is_empty() {
-            headers.push(("Cookie".into(), cookies.join("; ").into()));
+        let mut headers = parts.headers;
+        if !parts.cookies.is_empty() {
+            headers.push(("Cookie".into(), parts.cookies.join("; ").into()));
         }
+        let query: Vec<String> = parts.query.into_iter().filter(|pair| !pair.is_empty()).collect();
         let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
         let (origin, path) = url::split(&format!("{server}{path}{query}"))?;
         let mut path = Text::from(path);
@@ -265,45 +377,6 @@ impl<'a> Reader<'a> {
             ..Request::default()
         };
         Ok(Session { name, steps: vec![Step::from(request)], weight: None })
-    }
-
-    /// The parameters of an operation: name, place and description.
-    fn parameters(
-        &self,
-        item: &'a Value,
-        operation: &'a Value,
-    ) -> Vec<(&'a str, &'a str, &'a Value)> {
-        let all = [item, operation].into_iter().filter_map(|at| at["parameters"].as_array());
-        let mut known: Vec<(&'a str, &'a str, &'a Value)> = Vec::new();
-        let mut places: HashMap<(&'a str, &'a str), usize> = HashMap::new();
-        for parameter in all.flatten().map(|parameter| self.resolved(parameter)) {
-            let name = parameter["name"].as_str().unwrap_or_default();
-            let at = parameter["in"].as_str().unwrap_or_default();
-            // Those of the operation replace those of the path.
-            if let Some(old) = places.insert((name, at), known.len()) {
-                known[old].1 = REPLACED;
-            }
-            known.push((name, at, parameter));
-        }
-        known
-    }
-
-    /// The value of a parameter.
-    fn parameter(&self, parameter: &'a Value) -> Value {
-        let example = parameter["examples"].as_object().and_then(|all| all.values().next());
-        let example = example.map(|example| &self.resolved(example)["value"]);
-        match [Some(&parameter["example"]), example].into_iter().flatten().find(|v| !v.is_null()) {
-            Some(value) => self.example(value),
-            // One of a media type.
-            None if parameter["content"].is_object() => {
-                let media = parameter["content"].as_object().and_then(|all| all.values().next());
-                let text = self.value(media.map_or(&Value::Null, |media| &media["schema"]), 0);
-                Value::String(text.to_string())
-            }
-            // In Swagger 2.0, a parameter is its own schema.
-            None if parameter["schema"].is_null() => self.value(parameter, 0),
-            None => self.value(&parameter["schema"], 0),
-        }
     }
 
     /// Adds the credentials that the operation needs, as variables.
@@ -360,9 +433,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The place of a parameter that another one replaces: none.
-const REPLACED: &str = "";
-
 /// The path with the values of its fields.
 fn filled(path: &str, fields: &HashMap<&str, String>) -> Result<String, String> {
     let mut out = String::new();
@@ -377,33 +447,10 @@ fn filled(path: &str, fields: &HashMap<&str, String>) -> Result<String, String> 
     Ok(out + rest)
 }
 
-fn has_example(parameter: &Value) -> bool {
-    ["example", "examples"].into_iter().any(|key| !parameter[key].is_null())
-}
-
 /// The first status of success that is described; 0 if any will do.
 fn success(operation: &Value) -> u16 {
     let statuses = operation["responses"].as_object().into_iter().flatten();
     let mut all = statuses.filter_map(|(status, _)| status.parse::<u16>().ok());
     let first = all.find(|status| (200..300).contains(status)).unwrap_or_default();
     if first == 200 { 0 } else { first }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(","),
-        other => other.to_string(),
-    }
-}
-
-/// `name=value`; a list has the name for each value.
-fn pair(name: &str, value: &Value) -> String {
-    let one = |value: &Value| {
-        format!("{}={}", escaped(name.as_bytes()), escaped(plain(value).as_bytes()))
-    };
-    match value {
-        Value::Array(all) => all.iter().map(one).collect::<Vec<_>>().join("&"),
-        value => one(value),
-    }
 }

@@ -11,10 +11,58 @@ use super::{Bound, DEPTH, Reader, VALUES};
 /// Deeper optional values are left out, and lists are as short as they may be.
 const WIDE: u32 = 3;
 
+/// Words of schemas that can make a value wrong.
+const UNREAD: [&str; 9] = [
+    "not",
+    "if",
+    "prefixItems",
+    "contains",
+    "dependentRequired",
+    "dependentSchemas",
+    "minProperties",
+    "patternProperties",
+    "$dynamicRef",
+];
+
 impl<'a> Reader<'a> {
     /// A value that a schema allows.
     pub(super) fn value(&self, schema: &'a Value, depth: u32) -> Value {
+        let mut value = self.undecided(schema, depth);
+        self.discriminate(schema, &mut value);
+        value
+    }
+
+    /// Sets the members that say which type a value has: those of the schema, and of the schemas
+    /// that it extends.
+    fn discriminate(&self, schema: &'a Value, value: &mut Value) {
+        let Value::Object(fields) = value else { return };
+        let Some(reference) = schema["$ref"].as_str() else { return };
+        let name = reference.rsplit('/').next().unwrap_or_default();
         let schema = self.resolved(schema);
+        let parts = schema["allOf"].as_array().into_iter().flatten();
+        let bases = parts.map(|part| self.resolved(part)).chain([schema]);
+        // The chosen alternative of several has said it.
+        let bases = bases.filter(|base| base["oneOf"].is_null() && base["anyOf"].is_null());
+        for discriminator in bases.map(|base| &base["discriminator"]) {
+            // Swagger 2.0 has the name alone.
+            let property = discriminator["propertyName"].as_str().or(discriminator.as_str());
+            let Some(property) = property else { continue };
+            fields.insert(property.to_owned(), type_name(discriminator, reference, name).into());
+        }
+    }
+
+    fn undecided(&self, schema: &'a Value, depth: u32) -> Value {
+        // What stands beside a reference counts.
+        let beside = ["const", "example", "default"].map(|key| &schema[key]);
+        if let Some(value) = beside.into_iter().find(|value| !value.is_null()) {
+            return self.example(value);
+        }
+        let schema = self.resolved(schema);
+        for word in UNREAD {
+            if !schema[word].is_null() {
+                self.odd(format!("a schema with `{word}`, which prony does not look at"));
+            }
+        }
         let given = ["const", "example", "default"].into_iter().map(|key| &schema[key]);
         let listed = ["examples", "enum"].into_iter().map(|key| {
             let all = schema[key].as_array().filter(|all| !all.is_empty());
@@ -44,7 +92,17 @@ impl<'a> Reader<'a> {
         }
         let several = ["oneOf", "anyOf"].into_iter().find_map(|key| schema[key].as_array());
         if let Some(all) = several.filter(|all| !all.is_empty()) {
-            let mut value = self.value(&all[self.draw.index(all.len())], depth + 1);
+            let chosen = &all[self.draw.index(all.len())];
+            let mut value = self.value(chosen, depth + 1);
+            let discriminator = &schema["discriminator"];
+            let property = discriminator["propertyName"].as_str();
+            if let (Value::Object(fields), Some(property)) = (&mut value, property)
+                && let Some(reference) = chosen["$ref"].as_str()
+            {
+                let name = reference.rsplit('/').next().unwrap_or_default();
+                let name = type_name(discriminator, reference, name);
+                fields.insert(property.to_owned(), name.into());
+            }
             // Fields beside the alternatives are needed in each.
             if let (Value::Object(fields), true) = (&mut value, schema["properties"].is_object()) {
                 for (name, more) in self.fields(schema, depth) {
@@ -129,7 +187,7 @@ impl<'a> Reader<'a> {
         if let Some(pattern) = schema["pattern"].as_str() {
             match pattern::text(pattern, least, most, &self.draw) {
                 Some(text) => return text,
-                None => self.odd_pattern.set(true),
+                None => self.odd("a pattern that prony does not understand"),
             }
         }
         let draw = &self.draw;
@@ -147,6 +205,13 @@ impl<'a> Reader<'a> {
             None => text,
         }
     }
+}
+
+/// What a member says of a type: the key of a mapping to it, or its name.
+fn type_name<'v>(discriminator: &'v Value, reference: &str, name: &'v str) -> &'v str {
+    let mapping = discriminator["mapping"].as_object().into_iter().flatten();
+    let mut keys = mapping.filter(|(_, to)| *to == reference || *to == name);
+    keys.next().map_or(name, |(key, _)| key)
 }
 
 /// The bytes of a value, about, at most a little more than `most`.
@@ -345,6 +410,7 @@ mod tests {
         let reader = Reader::new(&Value::Null, &context);
         let schema = json!({"type": "string", "pattern": "^(?=a).*$"});
         let text = reader.value(&schema, 0);
-        assert_eq!((text, reader.odd_pattern.get()), (json!("text"), true));
+        assert_eq!(text, json!("text"));
+        assert_eq!(reader.odd.take().len(), 1);
     }
 }

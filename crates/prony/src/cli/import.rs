@@ -36,7 +36,7 @@ pub struct ImportArgs {
     #[arg(long)]
     pub no_correlate: bool,
     /// Keep requests to other sites than that of the first page, such as those of analytics (har)
-    #[arg(long)]
+    #[arg(long, alias = "all-hosts")]
     pub all_sites: bool,
     /// Draw the values that a description leaves open, by this seed (openapi)
     ///

@@ -44,10 +44,7 @@ pub(super) fn import(args: &ImportArgs) -> Result<Exit, Error> {
         weights: &args.weight,
         progress: Some(&progress),
     };
-    if args.format != Format::OpenApi && (args.seed.is_some() || !args.weight.is_empty()) {
-        let option = if args.seed.is_some() { "--seed" } else { "--weight" };
-        return Err(Error::Argument(format!("{option} is for the format openapi")));
-    }
+    check(args)?;
     let name = args.file.display().to_string();
     let mut import = with_progress(&name, &progress, || {
         prony_import::import(args.format, &name, &bytes, &options).map_err(Error::Argument)
@@ -123,6 +120,30 @@ pub(super) fn checked(
         }
     }
     Err(Error::Argument(format!("{name}: too much in it cannot be sent{}", import.remarks())))
+}
+
+/// Refuses options that mean nothing for the format, and folders that are not there.
+fn check(args: &ImportArgs) -> Result<(), Error> {
+    for (is_given, option, format, name) in [
+        (args.seed.is_some(), "--seed", Format::OpenApi, "openapi"),
+        (!args.weight.is_empty(), "--weight", Format::OpenApi, "openapi"),
+        (args.all_sites, "--all-sites", Format::Har, "har"),
+        (args.no_correlate, "--no-correlate", Format::Har, "har"),
+    ] {
+        if is_given && args.format != format {
+            return Err(Error::Argument(format!("{option} is for the format {name}")));
+        }
+    }
+    for folder in &args.files_from {
+        let why = match std::fs::metadata(folder) {
+            Ok(found) if found.is_dir() => continue,
+            Ok(_) => "this is not a folder".to_owned(),
+            Err(e) => e.to_string(),
+        };
+        let folder = folder.display();
+        return Err(Error::Argument(format!("--files-from {folder}: {why}")));
+    }
+    Ok(())
 }
 
 /// What was understood, what was left out or changed and why, and what is to be filled in.

@@ -32,6 +32,7 @@ class Page:
         os.close(to_browser[0])
         os.close(ours[1])
         self.number, self.buffer, self.session = 0, b"", None
+        self.events = []
         self.end = time.monotonic() + seconds
 
     def __enter__(self):
@@ -62,6 +63,7 @@ class Page:
             if reply.get("id") == self.number:
                 assert "error" not in reply, reply
                 return reply["result"]
+            self.events.append(reply)
 
     def go(self, url):
         self.call("Page.navigate", url=url)

@@ -360,14 +360,14 @@ fn collections_use_values_of_replies_and_send_forms() {
     let mut all = arrived(&server, &plan);
     all.sort_unstable();
     // The login is a part of each later session that needs its token.
-    assert_eq!(all[0], "GET /cart HTTP/1.1\nX-T: fresh-1\n\n");
+    assert_eq!(all[0], "GET /cart HTTP/1.1\nCookie: sid=new\nX-T: fresh-1\n\n");
     assert_eq!(all[1], "GET /later HTTP/1.1\nX-T: FILL-IN\n\n");
     assert!(all[2..4].iter().all(|r| r.starts_with("POST /login HTTP/1.1\n")), "{all:?}");
     let (head, body) = all[4].split_once("\n\n").expect("a body");
     assert_eq!(
         head,
         "PUT /orders/7/photo?n=FILL-IN&m=FILL-IN HTTP/1.1\n\
-         Content-Type: multipart/form-data; boundary=BOUNDARY"
+         Content-Type: multipart/form-data; boundary=BOUNDARY\nCookie: sid=new"
     );
     assert_eq!(
         body,

@@ -27,12 +27,53 @@ fn files_elsewhere_need_an_option() {
     assert!(ended.stderr.contains(&note), "{ended:?}");
 }
 
+/// Options that mean nothing are refused whatever the file has.
+#[test]
+fn options_of_other_formats_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    fs::write(&file, "curl http://h/\n").expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    for (option, why) in [
+        (&["--all-sites"][..], "--all-sites is for the format har"),
+        (&["--all-hosts"], "--all-sites is for the format har"),
+        (&["--no-correlate"], "--no-correlate is for the format har"),
+        (&["--seed", "1"], "--seed is for the format openapi"),
+        (&["--files-from", "/nope"], "--files-from /nope: No such file or directory"),
+        (&["--files-from", file], ": this is not a folder"),
+    ] {
+        let ended = prony(&[&["import", "curl", file], option].concat());
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
+        assert!(ended.stderr.contains(why), "{ended:?}");
+    }
+}
+
+/// What the plan cannot have leaves out its request alone, by its place in the file.
+#[test]
+fn requests_that_no_plan_can_have_are_left_out_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    let header = |name: &str| format!(r#"[{{"key": "{name}", "value": "1"}}]"#);
+    let item = |name: &str, header: &str| {
+        format!(
+            r#"{{"name": "{name}", "request": {{"url": "http://h/{name}", "header": {header}}}}}"#
+        )
+    };
+    let items = [item("a", "[]"), item("b", &header("no name")), item("c", &header("X"))];
+    fs::write(&file, format!(r#"{{"item": [{}]}}"#, items.join(", "))).expect("a file");
+    let ended = prony(&["import", "postman", file.to_str().expect("UTF-8")]);
+    assert!(ended.code == 0 && ended.stderr.contains("imported 2 requests"), "{ended:?}");
+    let is_named = |line: &str| line.contains("1 x left out: ") && line.ends_with(": /b");
+    assert!(ended.stderr.lines().any(is_named), "{ended:?}");
+}
+
 #[test]
 fn files_that_cannot_be_imported_are_refused_with_their_place() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
     for (format, text, why) in [
-        ("har", "{\"log\": 1}", "file:1:9: this is not an HTTP archive: "),
+        ("har", "{\"log\": 1}", "file: this is not an HTTP archive: it has no `log` with"),
+        ("har", "{\"log\"", "file:1:6: this is not an HTTP archive: "),
         ("har", "{\"log\": {}}", "file: there is no request in it that can be sent"),
         ("curl", "wget http://h/\n", "can be sent (the program wget is not curl: line 1)"),
         ("curl", "\ncurl 'http://h/\n", "file:2: a word starts with ', and there is no ' that"),
@@ -46,7 +87,9 @@ fn files_that_cannot_be_imported_are_refused_with_their_place() {
             "{\"swagger\": \"1.2\"}",
             "file: neither OpenAPI 3.0, 3.1 or 3.2 nor Swagger 2.0",
         ),
-        ("postman", "[]", "file:1:2: this is not a collection of Postman: "),
+        ("postman", "[]", "file: this is not a collection of Postman: it has no list `item`"),
+        ("postman", "{", "file:1:1: this is not a collection of Postman: "),
+        ("postman", "{\"requests\": []}", "file: a collection of Postman 1.0; export it as 2.1"),
         ("vegeta", "\nnonsense\n", "can be sent ('nonsense' starts neither a target (METHOD URL)"),
         ("urls", "/a\n", "file:1: this is a path; name its server with --to URL"),
         ("wsesslog", "\n/a\n", "file:2:1: this is a path; name its server with --to URL"),

@@ -3,6 +3,9 @@
 
 mod curl;
 mod curl_lines;
+mod har;
 mod literal;
 pub(crate) mod logger;
+mod openapi;
+mod postman;
 pub(crate) mod request;

@@ -129,6 +129,32 @@ fn boundary(kind: &[u8]) -> Option<Vec<u8>> {
     (!value.is_empty()).then(|| value.to_vec())
 }
 
+/// The text with the bytes that its escapes stand for.
+pub(super) fn decoded(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let [first, after @ ..] = rest {
+        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        let byte = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        let escaped = byte.filter(|_| *first == b'%');
+        out.push(escaped.unwrap_or(*first));
+        rest = &after[if escaped.is_some() { 2 } else { 0 }..];
+    }
+    out
+}
+
+/// The request with its target and the values of its headers in UTF-8, if they are in Latin-1.
+pub(super) fn in_utf8(request: &Request) -> Request {
+    let mut request = request.clone();
+    let values = request.headers.iter_mut().map(|(_, value)| value);
+    for text in values.chain([&mut request.target]) {
+        if std::str::from_utf8(text).is_err() {
+            *text = text.iter().map(|&b| char::from(b)).collect::<String>().into_bytes();
+        }
+    }
+    request
+}
+
 /// The text with each `old` replaced.
 pub(super) fn replace(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
