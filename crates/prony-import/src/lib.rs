@@ -4,7 +4,6 @@
 //! and notes on what is not in them. `secrets` replaces what nobody should read by variables, and
 //! [`write`](Import::write) makes a plan file of it. Nothing here opens a socket.
 
-mod account;
 #[cfg(test)]
 mod accounted;
 pub mod archive;
@@ -18,6 +17,7 @@ mod har;
 mod http_file;
 mod http_parts;
 mod json;
+mod ledger;
 mod list;
 mod multipart;
 mod needles;

@@ -4,7 +4,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::account::{Ledger, Node};
+use crate::ledger::{Ledger, Node};
 use crate::archive::{Content, Entry, Field, Pair, Post, Reply, Sent};
 use crate::notes::Notes;
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::account::Node;
+use crate::ledger::Node;
 use crate::multipart::{self, Content, Part};
 use crate::text::{MARK, Text};
 use crate::url::escaped;

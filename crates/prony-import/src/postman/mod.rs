@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use crate::account::{Ledger, Node};
+use crate::ledger::{Ledger, Node};
 use crate::blanks::Names;
 use crate::context::{Context, DEPTH};
 use crate::json;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::account::Node;
+use crate::ledger::Node;
 use crate::http_file::split;
 use crate::text::{MARK, Text};
 use crate::{Request, url};
