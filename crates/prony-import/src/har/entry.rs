@@ -4,8 +4,8 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::ledger::{Ledger, Node};
 use crate::archive::{Content, Entry, Field, Pair, Post, Reply, Sent};
+use crate::ledger::{Ledger, Node};
 use crate::notes::Notes;
 
 /// Members of an entry that change no request.

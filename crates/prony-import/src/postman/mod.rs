@@ -9,10 +9,10 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use crate::ledger::{Ledger, Node};
 use crate::blanks::Names;
 use crate::context::{Context, DEPTH};
 use crate::json;
+use crate::ledger::{Ledger, Node};
 use crate::scripts::{self, Script};
 use crate::text::Text;
 use crate::values::Values;

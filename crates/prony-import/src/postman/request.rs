@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::ledger::Node;
 use crate::http_file::split;
+use crate::ledger::Node;
 use crate::text::{MARK, Text};
 use crate::{Request, url};
 

@@ -29,6 +29,8 @@ pub(super) use spectrum::t_quantile;
 const BLOCKS_MIN: usize = 32;
 /// The minimum effective sample size for an interval.
 const EFFECTIVE_MIN: f64 = 500.0;
+/// The minimum number of times for the interval of their mean, also if they are all equal.
+const TIMES_MIN: u64 = 20;
 /// By how much an interval at this limit is widened, if the times are strongly autocorrelated ...
 const WIDENING: f64 = 1.4;
 /// ... and the power of the distance from the limit by which that decreases: at twice the limit it
@@ -171,6 +173,15 @@ impl<'a> Confidence<'a> {
         }
         let n = self.hist.count() as f64;
         let spread = self.cosines.spread(&extra);
+        // Times that are not equal vary. If their blocks do not, few of them are in whole blocks, or
+        // all in one.
+        let varies = self.hist.stdev_ns().unwrap_or_default() > 0.0;
+        if self.hist.count() < TIMES_MIN || varies && spread.variance <= 0.0 {
+            return Err(match n < EFFECTIVE_MIN {
+                true => NoInterval::TooFewSamples { needs: EFFECTIVE_MIN as u64 },
+                false => NoInterval::Dominated,
+            });
+        }
         // If all times around the median are equal, the times themselves give the effective sample
         // size: n times the ratio of the variance of independent times to the estimated variance.
         let alone = || {
