@@ -173,8 +173,8 @@ impl<'a> Confidence<'a> {
         }
         let n = self.hist.count() as f64;
         let spread = self.cosines.spread(&extra);
-        // Times that are not equal vary. If their blocks do not, few of them are in whole blocks, or
-        // all in one.
+        // Times that are not equal vary. If their blocks do not, few are in whole blocks, or all
+        // are in one.
         let varies = self.hist.stdev_ns().unwrap_or_default() > 0.0;
         if self.hist.count() < TIMES_MIN || varies && spread.variance <= 0.0 {
             return Err(match n < EFFECTIVE_MIN {
