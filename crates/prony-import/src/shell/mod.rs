@@ -257,11 +257,11 @@ impl<'a> Script<'a> {
                             continue;
                         }
                     }
-                    let words = word.split();
-                    command.words.extend(words.unwrap_or_default());
-                    if command.words.len() > WORDS {
+                    let room = WORDS - command.words.len();
+                    let Some(words) = word.split().filter(|words| words.len() <= room) else {
                         return Err(format!(":{line}: this command line has over 10,000 words"));
-                    }
+                    };
+                    command.words.extend(words);
                 }
             }
         };

@@ -47,6 +47,8 @@ fn separates_words() {
     assert!(error("a $(b").starts_with(":1: a word starts with (, and there is no )"));
     let long = format!("a\ncurl{}", " b".repeat(WORDS));
     assert_eq!(error(&long), ":2: this command line has over 10,000 words");
+    let braces = "curl x\ncurl {1..150}/{1..150}";
+    assert_eq!(error(braces), ":2: this command line has over 10,000 words");
 }
 
 #[test]
