@@ -208,3 +208,30 @@ fn what_is_not_used_is_named() {
         assert!(notes.contains(line), "{line}\n{notes}");
     }
 }
+
+#[test]
+fn credentials_are_sent_or_named() {
+    let (plan, notes) = of(
+        "3.0.3",
+        &json!({
+            "components": {"securitySchemes": {
+                "key": {"type": "apiKey", "in": "header", "name": "X-Key"},
+                "bare": {"type": "apiKey", "in": "header"},
+                "odd": {"type": "apiKey", "in": "body", "name": "k"},
+            }},
+            "paths": {
+                "/a": {"get": {"security": [{"key": []}, {"odd": []}]}},
+                "/b": {"get": {"security": [{"bare": []}]}},
+                "/c": {"get": {"security": [{"odd": []}]}},
+            },
+        }),
+    );
+    assert!(plan.contains("path = \"/base/a\", headers = [\"X-Key: {{key}}\"]"), "{plan}");
+    for line in [
+        "1 x of several alternatives of credentials, the first is sent: GET /a",
+        "1 x sent without its credentials (bare): GET /b",
+        "1 x sent without its credentials (odd): GET /c",
+    ] {
+        assert!(notes.contains(line), "{line}\n{notes}");
+    }
+}

@@ -389,21 +389,33 @@ impl<'a> Reader<'a> {
     ) {
         let document = self.document;
         let own = operation.get("security").unwrap_or_else(|| &document["security"]);
+        if own.as_array().is_some_and(|all| all.len() > 1) {
+            let what = "of several alternatives of credentials, the first is sent";
+            self.import.notes.add(what, place);
+        }
         let Some(needed) = own[0].as_object() else { return };
         for scheme in needed.keys() {
             let new = &document["components"]["securitySchemes"][scheme];
             let old = &document["securityDefinitions"][scheme];
             let kind = self.resolved(if new.is_null() { old } else { new });
-            let known = ["apiKey", "basic", "http", "oauth2", "openIdConnect"];
-            if !kind["type"].as_str().is_some_and(|kind| known.contains(&kind)) {
+            let (of, key) = (kind["type"].as_str(), kind["name"].as_str());
+            let is_known = match of {
+                Some("apiKey") => {
+                    let places = ["header", "query", "cookie"];
+                    key.is_some() && kind["in"].as_str().is_some_and(|at| places.contains(&at))
+                }
+                Some("basic" | "http" | "oauth2" | "openIdConnect") => true,
+                _ => false,
+            };
+            if !is_known {
                 let what = format!("sent without its credentials ({scheme})");
                 self.import.notes.add(&what, place);
                 continue;
             }
             let mut value = Text::default();
             value.push_field(&self.names.blank(scheme));
-            let name = kind["name"].as_str().unwrap_or("api_key");
-            match (kind["type"].as_str(), kind["in"].as_str(), kind["scheme"].as_str()) {
+            let name = key.unwrap_or_default();
+            match (of, kind["in"].as_str(), kind["scheme"].as_str()) {
                 (Some("apiKey"), Some("header"), _) => headers.push((name.to_owned(), value)),
                 (Some("apiKey"), Some("query"), _) => {
                     let join = if path.literals().contains('?') { '&' } else { '?' };
@@ -423,11 +435,7 @@ impl<'a> Reader<'a> {
                 (Some("basic"), ..) | (Some("http"), _, Some("basic")) => {
                     headers.push(("Authorization".into(), value.after("Basic ")));
                 }
-                (Some("http" | "oauth2" | "openIdConnect"), ..) => {
-                    headers.push(("Authorization".into(), value.after("Bearer ")));
-                }
-                // In a place that no request has.
-                _ => {}
+                _ => headers.push(("Authorization".into(), value.after("Bearer "))),
             }
         }
     }
