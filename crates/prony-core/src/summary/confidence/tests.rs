@@ -102,13 +102,13 @@ fn equal_times_have_the_narrowest_possible_interval() {
 fn a_few_times_are_not_without_variance() {
     let too_few = Err(NoInterval::TooFewSamples { needs: 500 });
     for few in [vec![3], vec![3, 4], vec![3; 19]] {
-        let few = tally(64, |i| if i == 7 { few.clone() } else { vec![] });
+        let few = tally(64, |i| if i == 63 { few.clone() } else { vec![] });
         assert_eq!(Confidence::of(&few).mean(), too_few);
     }
-    let mut late = tally(64, |i| if i == 7 { vec![3; 20] } else { vec![] });
+    let mut late = tally(64, |i| if i == 63 { vec![3; 20] } else { vec![] });
     late.times.response.record(Span::from_millis(4));
     assert_eq!(Confidence::of(&late).mean(), too_few);
-    let one_block = tally(64, |i| if i == 7 { (0..600).collect() } else { vec![] });
+    let one_block = tally(64, |i| if i == 63 { (0..600).collect() } else { vec![] });
     assert_eq!(Confidence::of(&one_block).mean(), Err(NoInterval::Dominated));
 }
 
