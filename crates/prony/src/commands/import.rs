@@ -1,6 +1,7 @@
 //! `prony import`: files of other tools as plan files.
 
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -134,14 +135,12 @@ fn check(args: &ImportArgs) -> Result<(), Error> {
             return Err(Error::Argument(format!("{option} is for the format {name}")));
         }
     }
-    for folder in &args.files_from {
-        let why = match std::fs::metadata(folder) {
-            Ok(found) if found.is_dir() => continue,
-            Ok(_) => "this is not a folder".to_owned(),
-            Err(e) => e.to_string(),
-        };
-        let folder = folder.display();
-        return Err(Error::Argument(format!("--files-from {folder}: {why}")));
+    for path in &args.files_from {
+        let found = std::fs::metadata(path).and_then(|found| match found.is_dir() {
+            true => Ok(()),
+            false => Err(ErrorKind::NotADirectory.into()),
+        });
+        found.map_err(|why| Error::Unreadable { what: "--files-from", path: path.clone(), why })?;
     }
     Ok(())
 }
