@@ -39,7 +39,10 @@ fn options_of_other_formats_are_refused() {
         (&["--all-hosts"], "--all-sites is for the format har"),
         (&["--no-correlate"], "--no-correlate is for the format har"),
         (&["--seed", "1"], "--seed is for the format openapi"),
-        (&["--files-from", "/nope"], "--files-from /nope: cannot be read: no such file or directory"),
+        (
+            &["--files-from", "/nope"],
+            "--files-from /nope: cannot be read: no such file or directory",
+        ),
         (&["--files-from", file], ": cannot be read: not a directory"),
     ] {
         let ended = prony(&[&["import", "curl", file], option].concat());
