@@ -41,7 +41,7 @@ const PETS: &str = r##"{
     },
     "/pets/{id}": {
       "delete": {"operationId": "remove", "security": [], "parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}}], "responses": {"204": {}}},
-      "put": {"requestBody": {"content": {"image/png": {}}}, "parameters": [{"name": "id", "in": "path", "required": true, "schema": {}}]}
+      "put": {"requestBody": {"content": {"application/x-protobuf": {}}}, "parameters": [{"name": "id", "in": "path", "required": true, "schema": {}}]}
     }
   }
 }"##;
@@ -94,7 +94,7 @@ paths:
       responses:
         204: {}
     put:
-      requestBody: {content: {image/png: {}}}
+      requestBody: {content: {application/x-protobuf: {}}}
       parameters: *id
 components:
   securitySchemes:
@@ -224,7 +224,7 @@ fn pets_of_2_0() -> Value {
     paths["/pets"]["post"] = json!({"parameters": [body], "responses": {"2XX": {}}});
     let put = &mut paths["/pets/{id}"]["put"];
     put.as_object_mut().expect("an operation").remove("requestBody");
-    put["consumes"] = json!(["image/png"]);
+    put["consumes"] = json!(["application/x-protobuf"]);
     let text = json!({
         "swagger": "2.0", "info": document["info"], "schemes": ["http"], "host": "pets.example",
         "basePath": "/v1", "security": [{"bearer": []}], "paths": paths, "definitions": schemas,
@@ -250,8 +250,10 @@ fn operations_of_an_interface_have_values_that_its_schemas_allow() {
     let (ended, plan) = import(folder.path(), "openapi", PETS, &["--to", &to]);
     assert_eq!(
         ended.stderr,
-        "prony: imported 3 requests in 3 sessions\n  1 x its body has the type image/png: PUT \
-         /pets/{id}\n  fill in under [variables]: key, bearer\n"
+        "prony: imported 3 requests in 3 sessions\n  \
+         1 x an optional parameter without an example, which is not sent: GET /pets\n  \
+         1 x its body has the type application/x-protobuf: PUT /pets/{id}\n  \
+         fill in under [variables]: key, bearer\n"
     );
     check_pets(&arrived(&server, &plan));
 }
@@ -272,7 +274,9 @@ fn older_versions_of_the_format_are_the_same_requests() {
     let (ended, plan) = import(folder.path(), "openapi", &document.to_string(), &["--to", &to]);
     assert_eq!(
         ended.stderr,
-        "prony: imported 3 requests in 3 sessions\n  fill in under [variables]: key, bearer\n"
+        "prony: imported 3 requests in 3 sessions\n  \
+         1 x an optional parameter without an example, which is not sent: GET /pets\n  \
+         fill in under [variables]: key, bearer\n"
     );
     check_pets(&arrived(&server, &plan));
     // The described server and its path.
@@ -316,7 +320,7 @@ fn bodies_of_interfaces_are_forms_and_files_too() {
          GET /odd\n  fill in under [variables]: c\n"
     );
     let all = arrived(&server, &plan);
-    let body = all[1].split_once("\n\n").expect("a body").1;
+    let body = all[0].split_once("\n\n").expect("a body").1;
     let body: Value = serde_json::from_str(body).expect("JSON");
     assert_eq!(body["code"], "AAA-0000");
     assert_eq!((&body["count"], &body["kind"]), (&json!(1), &json!("new")));
@@ -325,23 +329,23 @@ fn bodies_of_interfaces_are_forms_and_files_too() {
             "--BOUNDARY\r\nContent-Disposition: form-data; name=\"{name}\"{more}\r\n\r\n{text}\r\n"
         )
     };
-    // In the order of their names, as all objects.
+    // In the order of the description.
     let parts = [
-        part("file", "; filename=\"file\"\r\nContent-Type: image/png", "text"),
-        part("meta", "\r\nContent-Type: application/json", "{\"a\":1}"),
-        part("tags", "", "text"),
-        part("tags", "", "text"),
         part("title", "", "text"),
+        part("file", "; filename=\"file\"\r\nContent-Type: image/png", "text"),
+        part("tags", "", "text"),
+        part("tags", "", "text"),
+        part("meta", "\r\nContent-Type: application/json", "{\"a\":1}"),
         "--BOUNDARY--\r\n".to_owned(),
     ];
-    let form = all[2].split_once("\n\n").expect("a body").1;
+    let form = all[1].split_once("\n\n").expect("a body").1;
     assert_eq!(form, parts.concat());
     assert_eq!(
-        all[3],
+        all[2],
         "PUT /raw HTTP/1.1\nContent-Length: 4\nContent-Type: application/octet-stream\n\
          Cookie: sid=text; key=FILL-IN\n\ntext"
     );
-    assert_eq!(all[0], "GET /odd?p=text HTTP/1.1\n\n");
+    assert_eq!(all[3], "GET /odd?p=text HTTP/1.1\n\n");
 }
 
 /// A seed draws values that the schema allows; the same one draws the same.
@@ -362,7 +366,7 @@ fn seeds_draw_values_that_the_schemas_allow() {
         let (_, plan) = import(folder.path(), "openapi", ORDERS, &options);
         assert_eq!(fs::read_to_string(&plan).expect("a plan"), first, "the same seed");
         let all = arrived(&server, &plan);
-        let body = all[1].split_once("\n\n").expect("a body").1;
+        let body = all[0].split_once("\n\n").expect("a body").1;
         let body: Value = serde_json::from_str(body).expect("JSON");
         let errors: Vec<String> = validator.iter_errors(&body).map(|e| e.to_string()).collect();
         assert!(errors.is_empty(), "{body}: {errors:?}");
@@ -383,7 +387,7 @@ fn tags_of_operations_have_weights() {
     assert!(ended.stderr.contains("1 x its tag has the weight 0: PUT /raw"), "{ended:?}");
     let text = fs::read_to_string(&plan).expect("a plan");
     let weights: Vec<&str> = text.lines().filter(|line| line.starts_with("weight")).collect();
-    assert_eq!(weights, ["weight = 1", "weight = 9", "weight = 9"], "{text}");
+    assert_eq!(weights, ["weight = 9", "weight = 9", "weight = 1"], "{text}");
     let many = text.replace("sessions = 3\n", "sessions = 400\nseed = 1\n");
     assert_ne!(many, text);
     fs::write(&plan, many).expect("a plan");
