@@ -211,8 +211,9 @@ impl<'a> Confidence<'a> {
     /// If the run is too short.
     pub fn rate(&self, rate: f64) -> Result<Interval, NoInterval> {
         self.ready()?;
-        let mean =
-            self.blocks.iter().map(|b| b.replies).sum::<u64>() as f64 / self.blocks.len() as f64;
+        // Those of a damaged file may be more than an integer can count.
+        let replies = self.blocks.iter().map(|b| b.replies as f64).sum::<f64>();
+        let mean = replies / self.blocks.len() as f64;
         let extra: Vec<f64> = self.blocks.iter().map(|b| b.replies as f64 - mean).collect();
         let spread = self.cosines.spread(&extra);
         let error = spread.variance.sqrt() / self.seconds;
@@ -220,8 +221,7 @@ impl<'a> Confidence<'a> {
         if rate <= 0.0 || reach >= rate {
             // The standard error of n independent replies is the square root of n.
             let needs = spread.t().powi(2).ceil() as u64;
-            let replies = self.blocks.iter().map(|b| b.replies).sum::<u64>();
-            return Err(if replies < needs {
+            return Err(if replies < needs as f64 {
                 NoInterval::TooFewSamples { needs }
             } else {
                 NoInterval::Autocorrelated { effective: (rate / error).powi(2) }
