@@ -16,7 +16,7 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::{hosts, units};
-pub use meter::{meter_added, meter_added_in_streams};
+pub use meter::{meter_added, meter_added_to_parts};
 pub use self_test::self_test;
 pub use thresholds::{decided, outcome, threshold};
 

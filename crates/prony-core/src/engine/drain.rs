@@ -68,7 +68,7 @@ impl<P: Carrier> Engine<P> {
             }
             let dynamic = self.dynamic.as_deref_mut();
             if let Some(chain) = dynamic.and_then(|d| d.ended(id, SessionEnd::Unfinished)) {
-                self.recorder.group_ended(chain.group, chain.how, chain.began, now, Span::ZERO);
+                self.recorder.group_ended(chain, now);
             }
             self.exchanges.give_up(id);
             self.outstanding -= 1;

@@ -111,7 +111,7 @@ impl<P: Carrier> Engine<P> {
         let mut recorder = Recorder::new(begin)
             .of(plan.sessions.is_some(), plan.names.len())
             .of_session_kinds(kinds)
-            .of_groups(plan.groups.len());
+            .of_groups(plan.groups.len(), plan.groups.iter().any(|group| !group.parts.is_empty()));
         if let Some(end) = load_end {
             recorder.load_ended(end);
         }

@@ -1,5 +1,5 @@
-//! An upper bound of the time that the meter itself added to each response time, and to each time
-//! that is measured in streams.
+//! An upper bound of the time that the meter itself added to each response time, to each time that
+//! is measured in streams, and to the duration of each group of steps (`groups`).
 //!
 //! A request can have been sent late; the send lag is that part. And a reply can have waited in the
 //! kernel's buffer: at most since the poll that would have reported it if it had been there. If a
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::groups::{GroupKey, GroupStep, GroupSums};
 use super::hist::Hist;
 use super::{Recorder, Stamps, StreamTime, Tally};
 use crate::units::{Nanos, Poll, PreviousPoll, Span};
@@ -66,7 +67,7 @@ pub(super) struct LowerBounds {
 
 impl LowerBounds {
     #[inline]
-    fn record(&mut self, measured: Span, added: Span, n: u64) {
+    pub(super) fn record(&mut self, measured: Span, added: Span, n: u64) {
         let added = added.min(measured);
         self.added_max = self.added_max.max(added);
         let ns = (measured - added).0;
@@ -133,8 +134,9 @@ pub(super) struct Polls {
     plain: Vec<Plain>,
     /// The other pending successes.
     others: Vec<Other>,
-    /// Pending times that were measured in streams.
+    /// Pending times that were measured in streams, and what happened to groups.
     in_streams: Vec<InStream>,
+    pub(super) groups: GroupSums,
     /// The longest time for which anything read in a stream can have waited in the kernel.
     unread_max: Span,
     /// Earlier polls with an unknown run-queue delay, oldest first, each with the numbers of what
@@ -181,10 +183,10 @@ struct Other {
     before: Span,
 }
 
-/// A time that was measured in a stream and ended with what was read at `done`.
+/// A time that ended with what was read at `done`.
 #[derive(Clone, Copy, Debug)]
 struct InStream {
-    kind: StreamTime,
+    what: What,
     /// Whether it belongs to the measurement.
     is_main: bool,
     done: Nanos,
@@ -192,15 +194,30 @@ struct InStream {
     bound: Bound,
 }
 
-/// What bounds the meter's part of a time that ends with a read.
+/// What a pending time is.
 #[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    /// It was measured in a stream.
+    Time(StreamTime),
+    /// It belongs to a group.
+    Group(GroupKey, GroupStep),
+}
+
+impl From<StreamTime> for What {
+    fn from(kind: StreamTime) -> Self {
+        Self::Time(kind)
+    }
+}
+
+/// What bounds the meter's part of a time that ends with a read.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bound {
     /// What the meter added before the send.
     pub(super) before: Span,
     /// The most that a late read can have added: the time since the send, or since what came
     /// before.
     pub(super) read: Span,
-    /// The time is that part of the time to the read; at least 1.
+    /// The time is that part of the time to the read.
     pub(super) parts: u32,
 }
 
@@ -218,7 +235,7 @@ impl Bound {
 
     /// The most that the meter can have added, if what was read can have waited that long.
     fn added(&self, unread: Span) -> Span {
-        self.before + unread.min(self.read) / u64::from(self.parts)
+        self.before + unread.min(self.read) / u64::from(self.parts.max(1))
     }
 }
 
@@ -231,6 +248,7 @@ impl Default for Polls {
             plain: Vec::new(),
             others: Vec::new(),
             in_streams: Vec::new(),
+            groups: GroupSums::default(),
             unread_max: Span::ZERO,
             pending: Vec::new(),
             overdue: false,
@@ -294,18 +312,19 @@ impl Recorder {
         pending.push(Plain { done, response, n: 1 });
     }
 
-    /// A time in a stream ended with what was read at `done`. It belongs to the section of `from`.
+    /// A time ended with what was read at `done`. It belongs to the section of `from`.
     #[inline]
     pub(super) fn bound(
         &mut self,
-        kind: StreamTime,
+        what: impl Into<What>,
         (from, done): (Nanos, Nanos),
         time: Span,
         bound: Bound,
     ) {
         if self.polls.are_reported {
             let is_main = from >= self.start;
-            self.polls.in_streams.push(InStream { kind, is_main, done, time, bound });
+            let what = what.into();
+            self.polls.in_streams.push(InStream { what, is_main, done, time, bound });
         }
     }
 
@@ -394,18 +413,24 @@ impl Recorder {
             section.lower_bounds.record(response, added, 1);
         }
         for place in from.in_streams..end.in_streams {
-            let InStream { kind, is_main, done, time, bound } = self.polls.in_streams[place];
+            let InStream { what, is_main, done, time, bound } = self.polls.in_streams[place];
             let section = if is_main { &mut *main } else { &mut *warm };
             let unread = done.since(absent);
-            let added = match kind {
+            match what {
                 // It ended with an earlier read.
-                StreamTime::Itl => bound.added(self.polls.unread_max),
-                _ => {
-                    self.polls.unread_max = self.polls.unread_max.max(unread);
-                    bound.added(unread)
+                What::Time(kind @ StreamTime::Itl) => {
+                    let added = bound.added(self.polls.unread_max);
+                    section.stream_bounds.of(kind).record(time, added, 1);
                 }
-            };
-            section.stream_bounds.of(kind).record(time, added, 1);
+                What::Time(kind) => {
+                    self.polls.unread_max = self.polls.unread_max.max(unread);
+                    section.stream_bounds.of(kind).record(time, bound.added(unread), 1);
+                }
+                What::Group(key, step) => {
+                    let times = (time, bound.added(unread));
+                    self.polls.groups.settle((key, step), section, times);
+                }
+            }
         }
     }
 
@@ -448,6 +473,9 @@ impl Recorder {
             for section in [&mut self.main, &mut self.warm] {
                 section.tally.without_meter = Some(Box::new(section.lower_bounds.finish()));
                 section.tally.streams_without_meter = section.stream_bounds.finish();
+                for (group, bounds) in section.tally.groups.iter_mut().zip(&section.group_bounds) {
+                    group.without_meter = Some(Box::new(bounds.finish()));
+                }
             }
         }
     }

@@ -44,7 +44,7 @@ pub use broadcast::Broadcast;
 pub use checks::CheckTally;
 pub use clients::ClientTally;
 pub use connections::Connections;
-pub use groups::GroupTally;
+pub use groups::{GroupEnd, GroupKey, GroupTally};
 use hist::Hist;
 use in_flight::InFlightIntegral;
 pub use in_streams::{CallStart, Reconnects, StreamBodies, StreamEnd, StreamMessages, StreamSizes};
@@ -469,6 +469,7 @@ impl Recorder {
     /// A request failed without a complete reply. `sent`: whether its first byte was passed to the
     /// kernel. A timeout is recorded as at least `timeout`.
     pub fn failed(&mut self, stamps: &Stamps, fault: Fault, sent: bool, timeout: Span) {
+        self.step_failed(stamps, sent);
         let in_drain = self.in_drain(stamps);
         let s = self.section(stamps.intended);
         s.last_done = s.last_done.max(stamps.done);

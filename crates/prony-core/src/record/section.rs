@@ -28,6 +28,8 @@ pub(super) struct Section {
     pub(super) lower_bounds: LowerBounds,
     /// The same of the times in streams.
     pub(super) stream_bounds: StreamBounds,
+    /// The same of the durations of each group.
+    pub(super) group_bounds: Vec<LowerBounds>,
     pub(super) status_last: (u16, u64),
     pub(super) last_done: Nanos,
     /// When the last connection was requested, and how many were requested at that time.
@@ -43,6 +45,7 @@ impl Section {
             on_time: 0,
             lower_bounds: LowerBounds::default(),
             stream_bounds: StreamBounds::default(),
+            group_bounds: Vec::new(),
             status_last: (0, 0),
             last_done: start,
             connects: (Nanos::MAX, 0),

@@ -128,8 +128,8 @@ fn verdict(summary: &Summary) -> Markup {
         @if let Some(added) = words::meter_added(summary) {
             p.hint { "The meter added " (added) "." }
         }
-        @for (time, added) in words::meter_added_in_streams(summary) {
-            p.hint { "To the times of " (time) " it added " (added) "." }
+        @for (part, added) in words::meter_added_to_parts(summary) {
+            p.hint { "To the times of " (part) " it added " (added) "." }
         }
         @if let Some(bottleneck) = summary.bottleneck(&judgment) {
             p.hint { "Bottleneck: " (words::bottleneck(&bottleneck)) "." }

@@ -5,6 +5,7 @@ use prony_core::record::Tally;
 use prony_core::summary::share_of_check;
 use serde::Serialize;
 
+use super::judgment::MeterAdded;
 use super::{Between, Times};
 
 #[derive(Serialize)]
@@ -28,6 +29,8 @@ pub(super) struct GroupRow<'a> {
     unfinished: u64,
     duration: Times,
     without_pauses: Times,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meter_added: Option<MeterAdded>,
 }
 
 /// A line for each check of the plan.
@@ -58,6 +61,7 @@ pub(super) fn groups<'a>(plan: &'a Plan, tally: &Tally) -> Vec<GroupRow<'a>> {
         unfinished: t.unfinished,
         duration: Times::of(&t.duration),
         without_pauses: Times::of(&t.without_pauses),
+        meter_added: MeterAdded::of(|q| t.meter_added(q)),
     });
     row.collect()
 }

@@ -26,7 +26,7 @@ pub(super) struct Judgment {
 
 /// Upper bounds of what the meter added to quantiles of a time.
 #[derive(Serialize)]
-struct MeterAdded {
+pub(super) struct MeterAdded {
     p50_ns: Option<u64>,
     p90_ns: Option<u64>,
     p99_ns: Option<u64>,
@@ -93,7 +93,7 @@ impl Judgment {
 
 impl MeterAdded {
     /// `None` where unknown.
-    fn of(added: impl Fn(f64) -> Option<Span>) -> Option<Self> {
+    pub(super) fn of(added: impl Fn(f64) -> Option<Span>) -> Option<Self> {
         let added = METER_ADDED.map(|(_, q)| added(q).map(|t| t.0));
         let [p50_ns, p90_ns, p99_ns, max_ns] = added;
         max_ns.map(|_| Self { p50_ns, p90_ns, p99_ns, max_ns })

@@ -40,8 +40,12 @@ pub(super) fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
     if let Some(added) = words::meter_added(summary) {
         page.line("meter added", &added);
     }
-    for (time, added) in words::meter_added_in_streams(summary) {
-        page.line("", &format!("{time}: {added}"));
+    let parts = words::meter_added_to_parts(summary);
+    for (part, added) in parts.iter().take(detail.stages) {
+        page.line("", &format!("{part}: {added}"));
+    }
+    if let Some(n) = parts.len().checked_sub(detail.stages).filter(|&n| n > 0) {
+        page.line("", &format!("and {}", units::counted(n as u64, "more time", "more times")));
     }
     // The verdict has already named the meter or the failures.
     let is_named = [Verdict::ClientLimited, Verdict::TargetFailed].contains(&judgment.verdict);

@@ -12,13 +12,18 @@ pub fn meter_added(summary: &Summary) -> Option<String> {
     at_most(|q| summary.main.meter_added(q))
 }
 
-/// The same for each time in streams, with the name of that time.
-pub fn meter_added_in_streams(summary: &Summary) -> Vec<(&'static str, String)> {
-    let of = |time| {
-        let added = at_most(|q| summary.main.meter_added_in_streams(time, q))?;
-        Some((in_streams(time), added))
+/// The same for each time in streams, and for the duration of each group, with its name.
+pub fn meter_added_to_parts(summary: &Summary) -> Vec<(String, String)> {
+    let main = &summary.main;
+    let of_time = |time| {
+        let added = at_most(|q| main.meter_added_in_streams(time, q))?;
+        Some((in_streams(time).to_owned(), added))
     };
-    StreamTime::ALL.into_iter().filter_map(of).collect()
+    let groups = summary.plan.groups.iter().zip(&main.groups);
+    let of_groups = groups.filter_map(|(group, tally)| {
+        Some((format!("group {}", group.name), at_most(|q| tally.meter_added(q))?))
+    });
+    StreamTime::ALL.into_iter().filter_map(of_time).chain(of_groups).collect()
 }
 
 fn at_most(added: impl Fn(f64) -> Option<Span>) -> Option<String> {

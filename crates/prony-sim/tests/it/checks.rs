@@ -306,14 +306,17 @@ fn times_of_groups_are_those_of_arithmetic() {
         let round_trip = Span::from_micros(300);
         let requests = (round_trip + ms(2)) + (round_trip + ms(3)) * 2;
         let all = |group: &GroupTally| {
-            let GroupTally { started, completed, failed, unfinished, duration, without_pauses } =
-                group;
+            let GroupTally {
+                started, completed, failed, unfinished, duration, without_pauses, ..
+            } = group;
             assert_eq!((*started, *completed, *failed, *unfinished), (30, 30, 0, 0));
             assert_eq!((duration.count(), without_pauses.count()), (30, 30));
             assert_eq!(
                 (duration.min(), without_pauses.min()),
                 (duration.max(), without_pauses.max())
             );
+            // The meter is never late here.
+            assert_eq!(group.meter_added(1.0), Some(Span::ZERO));
             (duration.max(), without_pauses.max())
         };
         assert_eq!(all(&t.groups[0]), (Some(requests + ms(20) + ms(5)), Some(requests)));

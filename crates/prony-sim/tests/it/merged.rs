@@ -136,7 +136,7 @@ fn note_parts(seen: &mut Seen, t: &Tally) {
     }
     for group in &t.groups {
         note!(seen, GroupTally, group, {
-            started, completed, failed, unfinished, duration, without_pauses,
+            started, completed, failed, unfinished, duration, without_pauses, without_meter,
         });
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use prony_core::plan::{Load, Plan, Stop, Think};
-use prony_core::record::Tally;
+use prony_core::plan::{Burst, Group, GroupPart, Load, Plan, SessionKind, Sessions, Stop, Think};
+use prony_core::record::{GroupTally, Tally};
 use prony_core::schedule::{Arrivals, Schedule};
 use prony_core::units::{Nanos, Span};
 use prony_sim::link::Link;
@@ -14,7 +14,7 @@ use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::{Pauses, Setup};
 use prony_sim::{Outcome, load};
 
-use crate::plans::{Seed, assert_invariants, closed, ms, numbered, open};
+use crate::plans::{Seed, assert_invariants, closed, get, ms, numbered, open};
 
 /// The reported figures.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
@@ -173,4 +173,63 @@ fn p08_a_meter_without_delays_adds_nothing() {
             assert_eq!(main.meter_added(q), Some(Span::ZERO), "{name}");
         }
     }
+}
+
+/// The bounds of groups of steps, and of chains of redirects, whose true durations are all equal.
+/// A bound is at least what the meter added, and not many times as much.
+pub(crate) fn bounds_of_durations(
+    seeds: u64,
+    truth: Span,
+    mut durations: impl FnMut(u64, &Setup) -> GroupTally,
+) {
+    let mut ratios = Vec::new();
+    for seed in 0..seeds {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 45);
+        let (period, share) = (rng.between(5, 200), 0.02 + 0.9 * rng.unit());
+        let length = Span((period as f64 * 1e6 * share) as u64);
+        let random = rng.chance(0.7).then_some(seed);
+        let pauses = Pauses { period: ms(period), length, random, is_busy: rng.chance(0.5) };
+        let link = Link::with_latency(Span::from_micros(50));
+        let setup = Setup { watch: false, pauses: Some(pauses), ..Setup::new(link, seed) };
+        let group = durations(seed, &setup);
+        for q in [0.5, 0.9, 0.99, 1.0] {
+            let Some(figure) = group.duration.quantile(q) else { continue };
+            let bound = group.meter_added(q).expect("each duration has a bound");
+            // A figure is rounded up by a thousandth at most.
+            let added = figure - truth - figure / 1_000;
+            assert!(bound >= added, "{q}: {figure}, added {added}, bound {bound}: {pauses:?}");
+            if added > truth / 100 {
+                ratios.push(bound.0 as f64 / added.0 as f64);
+            }
+        }
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    println!("{} figures, mean ratio {mean:.2}", ratios.len());
+    assert!(ratios.len() as u64 > seeds, "{} figures", ratios.len());
+    assert!(mean < 1.5, "{mean}");
+}
+
+/// A group of three requests of 5 ms, with pauses of 20 ms between them, after a step that opens
+/// the connection, and before one that is in no group.
+#[test]
+fn p08_the_time_added_to_groups_has_a_close_upper_bound() {
+    let truth = (ms(5) + Span::from_micros(100)) * 3 + ms(20) * 2;
+    bounds_of_durations(60, truth, |seed, setup| {
+        let step = |repeat| Burst { repeat, ..Burst::of(vec![0], Think::Fixed(ms(20))) };
+        let bursts = vec![step(1), step(2), step(1), step(1)];
+        let kinds = vec![SessionKind { name: String::new(), weight: 1, bursts }];
+        let mut plan = open(50.0, Arrivals::Poisson, 0);
+        (plan.stop.requests, plan.stop.sessions) = (None, Some(300));
+        (plan.calls, plan.seed) = (vec![get("/")].into(), seed);
+        plan.sessions = Some(Sessions::plain(kinds));
+        let parts = vec![GroupPart { kind: 0, first: 1, bursts: 2 }];
+        plan.groups = vec![Group { name: "buy".to_owned(), parts }];
+        plan.check().expect("a valid plan");
+        let station = Station::new(ServiceTime::Fixed(ms(5)), seed);
+        let outcome = load(&plan, 1, setup, &mut [&mut Server::new(station)]);
+        let mut main = outcome.main();
+        assert_eq!((main.groups[0].completed, main.replies), (300, 1_500));
+        main.groups.remove(0)
+    });
 }

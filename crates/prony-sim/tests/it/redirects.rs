@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{
-    Burst, CallSpec, Check, Checks, Cookies, Expect, Follow, Group, HttpVersion, OnFailure, Plan,
-    RedirectServer, Redirects, SessionKind, Sessions, Stop, Think,
+    Burst, CallSpec, Check, Checks, Cookies, Expect, Follow, Group, GroupPart, HttpVersion,
+    OnFailure, Plan, RedirectServer, Redirects, SessionKind, Sessions, Stop, Think,
 };
 use prony_core::record::{GroupTally, RedirectTally, Tally};
 use prony_core::schedule::Arrivals;
@@ -18,6 +18,7 @@ use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
 
+use crate::meter_added::bounds_of_durations;
 use crate::plans::{assert_invariants, closed, get, ms, open};
 
 const ROUND_TRIP: Span = Span::from_micros(300);
@@ -146,6 +147,31 @@ fn chains_take_the_sum_of_their_requests() {
         assert_eq!(duration.max(), Some(sum + connect));
         assert_eq!(t.times.lag.max(), Some(Span::ZERO), "the next request is sent at once");
     }
+}
+
+/// A step of a session whose request is redirected, after one that opens the connection: the chain
+/// and the group in which the step is take as long, and have the same bound.
+#[test]
+fn p08_the_time_added_to_chains_has_a_close_upper_bound() {
+    let truth = Span::from_micros(100) * 4 + ms(4 + 3 + 2 + 1);
+    bounds_of_durations(60, truth, |seed, setup| {
+        let step = |call| Burst::of(vec![call], Think::Fixed(ms(20)));
+        let kinds =
+            vec![SessionKind { name: String::new(), weight: 1, bursts: vec![step(0), step(1)] }];
+        let mut plan = open(50.0, Arrivals::Poisson, 0);
+        (plan.stop.requests, plan.stop.sessions) = (None, Some(200));
+        (plan.calls, plan.seed) = (vec![get("/0"), get("/3")].into(), seed);
+        plan.sessions = Some(Sessions::plain(kinds));
+        let parts = vec![GroupPart { kind: 0, first: 1, bursts: 1 }];
+        plan.groups = vec![Group { name: "moved".to_owned(), parts }];
+        let plan = following(plan, 10);
+        plan.check().expect("a valid plan");
+        let outcome = load(&plan, 1, setup, &mut [&mut Server::new(Chains::default())]);
+        let mut main = outcome.main();
+        assert_eq!(main.groups[0], main.groups[1]);
+        assert_eq!((main.groups[0].completed, main.replies), (200, 1_000));
+        main.groups.remove(0)
+    });
 }
 
 /// The same over HTTP/1.1 and HTTP/2 against the target server, with a fixed time of each reply.

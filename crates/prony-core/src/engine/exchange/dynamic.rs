@@ -4,7 +4,7 @@
 use super::Exchange;
 use super::checked::Checked;
 use super::directed::Directed;
-use super::following::{After, ChainEnd, Following};
+use super::following::{After, Following};
 use super::logged::Paths;
 use super::resumed::Resumed;
 use super::script::Scripted;
@@ -14,7 +14,7 @@ use crate::director::{Director, Step};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::Reply;
-use crate::record::{CheckTally, RedirectTally, SessionEnd};
+use crate::record::{CheckTally, GroupEnd, RedirectTally, SessionEnd};
 use crate::script::{Capture, Filled, Origin, Script};
 use crate::units::{Nanos, RequestId};
 
@@ -122,7 +122,7 @@ impl Dynamic {
 
     /// The exchange has ended in this way without a reply. Returns the chain of redirects that ends
     /// with it.
-    pub(in crate::engine) fn ended(&mut self, id: RequestId, how: SessionEnd) -> Option<ChainEnd> {
+    pub(in crate::engine) fn ended(&mut self, id: RequestId, how: SessionEnd) -> Option<GroupEnd> {
         self.following().and_then(|following| following.ended(id, how))
     }
 

@@ -79,7 +79,14 @@ impl Calls {
         }
         let looks = streams || rules.iter().any(|r| r.pattern.is_some());
         let named = calls.iter().any(|c| c.name != NONE);
-        Self { calls, rules, looks, named, streams, closer: named || streams }
+        Self {
+            calls,
+            rules,
+            looks,
+            named,
+            streams,
+            closer: named || streams || !plan.groups.is_empty(),
+        }
     }
 
     #[inline]

@@ -7,10 +7,10 @@ use super::{Exchange, NONE, New};
 use crate::fault::Fault;
 use crate::plan::{CallSpec, Plan, Shared};
 use crate::proto::Reply;
-use crate::record::{RedirectTally, SessionEnd};
+use crate::record::{GroupEnd, GroupKey, RedirectTally, SessionEnd};
 use crate::script::{Filled, Moved, Origin as CookieOrigin};
 use crate::target::{Endpoint, Origin, RedirectTo, resolve_redirect};
-use crate::units::{Nanos, RequestId};
+use crate::units::{Nanos, RequestId, Span};
 
 /// The redirects of a plan, and what else is decided while the load runs.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(in crate::engine) struct Following {
     start: Nanos,
     /// By the slot of the exchange.
     chains: Vec<Chain>,
+    /// How many chains have had a redirect.
+    started: u32,
     /// What follows from the last reply.
     next: Option<After>,
     warm: RedirectTally,
@@ -53,6 +55,8 @@ struct Chain {
     generation: Option<u32>,
     /// The intended start of the first request.
     began: Nanos,
+    /// Which one it is of those with redirects, since their counter last started again.
+    number: u32,
     /// The redirects so far.
     hops: u32,
     /// Where it goes, after a redirect.
@@ -66,19 +70,10 @@ struct Chain {
 /// What a reply means for a chain of redirects.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) enum After {
-    /// Another request follows.
-    Hop,
+    /// Another request of this chain follows.
+    Hop(GroupKey),
     /// The chain has ended.
-    Ended(ChainEnd),
-}
-
-/// A request that was redirected has ended.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::engine) struct ChainEnd {
-    pub(in crate::engine) group: u32,
-    pub(in crate::engine) how: SessionEnd,
-    /// The intended start of its first request.
-    pub(in crate::engine) began: Nanos,
+    Ended(GroupEnd),
 }
 
 /// What is done with a reply.
@@ -98,6 +93,7 @@ impl Default for Chain {
         Self {
             generation: None,
             began: Nanos::ZERO,
+            number: 0,
             hops: 0,
             endpoint: NONE,
             sent: Filled::default(),
@@ -120,6 +116,7 @@ impl Following {
             group: follow.group,
             start: Nanos::ZERO + plan.warmup,
             chains: Vec::new(),
+            started: 0,
             next: None,
             warm: RedirectTally::default(),
             main: RedirectTally::default(),
@@ -211,12 +208,16 @@ impl Following {
                 let body = &self.calls[exchange.call as usize].body;
                 chain.sent.redirect(&self.path, body, moved);
                 chain.endpoint = endpoint;
+                if chain.hops == 0 {
+                    self.started = self.started.wrapping_add(1);
+                    chain.number = self.started;
+                }
                 chain.hops += 1;
+                self.next = Some(After::Hop(GroupKey::Chain(chain.number)));
                 if let (Some(inner), Some(capture)) = (&mut self.inner, exchange.capture.take()) {
                     inner.put_back(capture);
                 }
                 self.tally(exchange).followed += 1;
-                self.next = Some(After::Hop);
                 return None;
             }
             Decision::TooMany => {
@@ -258,7 +259,7 @@ impl Following {
     }
 
     /// An exchange has ended in this way without a reply. Returns the chain that ends with it.
-    pub(super) fn ended(&mut self, id: RequestId, how: SessionEnd) -> Option<ChainEnd> {
+    pub(super) fn ended(&mut self, id: RequestId, how: SessionEnd) -> Option<GroupEnd> {
         match self.end_of(id, how) {
             Some(After::Ended(end)) => Some(end),
             _ => None,
@@ -274,7 +275,8 @@ impl Following {
         let group = self.group;
         let chain = chain_of(&mut self.chains, id).filter(|chain| chain.hops > 0)?;
         chain.generation = None;
-        Some(After::Ended(ChainEnd { group, how, began: chain.began }))
+        let key = GroupKey::Chain(chain.number);
+        Some(After::Ended(GroupEnd { key, group, how, began: chain.began, paused: Span::ZERO }))
     }
 
     fn tally(&mut self, exchange: &Exchange) -> &mut RedirectTally {

@@ -77,7 +77,7 @@ impl<P: Carrier> Engine<P> {
         if let Some(dynamic) = &mut self.dynamic {
             dynamic.failed(user, fault);
             if let Some(chain) = dynamic.ended(id, SessionEnd::Failed) {
-                self.recorder.group_ended(chain.group, chain.how, chain.began, now, Span::ZERO);
+                self.recorder.group_ended(chain, now);
             }
         }
         if self.plan.replace_lost && fault.is_lost() {

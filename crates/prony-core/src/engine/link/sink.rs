@@ -6,13 +6,13 @@ use super::tap::{EndedRequest, Tap};
 use super::trail::Trail;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::expect::Calls;
-use crate::engine::exchange::following::{After as AfterReply, ChainEnd};
+use crate::engine::exchange::following::After as AfterReply;
 use crate::engine::exchange::outcome::Outcome;
 use crate::engine::exchange::{After, Exchange, Exchanges, Sent};
 use crate::fault::Fault;
 use crate::messages::Stamp;
 use crate::proto::{self, Anomaly, Reply};
-use crate::record::{CallStart, Recorder, Stamps};
+use crate::record::{CallStart, GroupKey, Recorder, Stamps};
 use crate::units::{ConnId, Nanos, RequestId, Span};
 
 /// The sink of one connection for one batch of bytes.
@@ -72,10 +72,11 @@ impl Sink<'_> {
             fault = dynamic.replied(id, exchange, reply, fault, self.now);
             match dynamic.after_reply() {
                 None => {}
-                Some(AfterReply::Hop) => return self.hop(id, *reply),
+                Some(AfterReply::Hop(chain)) => return self.hop(id, *reply, chain),
                 Some(AfterReply::Ended(chain)) => {
-                    let ChainEnd { group, how, began } = chain;
-                    self.recorder.group_ended(group, how, began, self.now, Span::ZERO);
+                    let (user, stamps) = (exchange.user(), exchange.stamps(self.now));
+                    self.recorder.request_of_chain(chain.key, user, &stamps, true);
+                    self.recorder.group_ended(chain, self.now);
                 }
             }
         }
@@ -127,6 +128,7 @@ impl Sink<'_> {
             messages.schedule_ended(id, self.now, self.recorder);
             messages.reply_ended(id, success, self.now, self.recorder);
         }
+        self.recorder.step_replied(&stamps);
         let exchange = &self.exchanges[id];
         if let Some(trail) = self.trail.as_deref_mut() {
             trail.replied(fault.is_none().then_some((exchange.write(), stamps)), self.recorder);
@@ -170,10 +172,11 @@ impl Sink<'_> {
     /// The reply is a redirect that is followed: its request has ended, and the next one, of the
     /// same owner, starts now.
     #[cold]
-    fn hop(&mut self, id: RequestId, reply: Reply) {
+    fn hop(&mut self, id: RequestId, reply: Reply, chain: GroupKey) {
         let exchange = &self.exchanges[id];
         let stamps = exchange.stamps(self.now);
         let next = exchange.redirected(self.now);
+        self.recorder.request_of_chain(chain, exchange.user(), &stamps, false);
         if self.looks_closer {
             // Redirects are no streams, and have no messages.
             self.look_closer(id, stamps, reply, None);

@@ -2,7 +2,6 @@
 //! condition holds, and retries. Directors of sessions come through here, too.
 
 use super::Kind;
-use super::groups::Ended;
 use crate::engine::agenda::Timer;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::script::Tried;
@@ -163,8 +162,8 @@ impl<P: Carrier> Engine<P> {
     fn leave_group(&mut self, slot: u32, next: Option<u32>, pause: Span, now: Nanos) {
         let Kind::Sessions(sessions) = &mut self.load.kind else { return };
         let ended = sessions.groups.as_mut().and_then(|g| g.step_ended(slot, next, pause));
-        if let Some(Ended { group, how, began, paused }) = ended {
-            self.recorder.group_ended(group, how, began, now, paused);
+        if let Some(ended) = ended {
+            self.recorder.group_ended(ended, now);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The groups of steps in which sessions are.
 
 use crate::plan::Plan;
-use crate::record::SessionEnd;
+use crate::record::{GroupEnd, GroupKey, SessionEnd};
 use crate::units::{Nanos, Span};
 
 /// No group.
@@ -36,15 +36,6 @@ impl Running {
     }
 }
 
-/// A group that has ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
-    pub(super) group: u32,
-    pub(super) how: SessionEnd,
-    pub(super) began: Nanos,
-    pub(super) paused: Span,
-}
-
 impl Groups {
     /// `None` if the plan has no groups. `first_bursts` has the number of the first burst of each
     /// kind of session, and in the end that of all bursts.
@@ -64,18 +55,32 @@ impl Groups {
         Some(Box::new(Self { part_of, groups, running: Vec::new() }))
     }
 
-    /// The first request of a step of this session starts, intended for `intended`.
-    pub(super) fn step_starts(&mut self, slot: u32, burst: u32, intended: Nanos) {
+    /// The first request of a step of this session starts, intended for `intended`. Returns the
+    /// group that starts with it, if one does.
+    pub(super) fn step_starts(
+        &mut self,
+        slot: u32,
+        burst: u32,
+        intended: Nanos,
+    ) -> Option<GroupKey> {
         let part = self.part_of[burst as usize];
-        let slot = slot as usize;
+        let (key, slot) = (GroupKey::Session(slot), slot as usize);
         if self.running.len() <= slot {
             self.running.resize(slot + 1, Running::new(NONE, intended));
         }
         let running = &mut self.running[slot];
-        if running.part != part {
+        let starts = running.part != part;
+        if starts {
             *running = Running::new(part, intended);
         }
         running.had_failed = running.failed;
+        (starts && part != NONE).then_some(key)
+    }
+
+    /// The group in which this session is.
+    pub(super) fn running(&self, slot: u32) -> Option<GroupKey> {
+        let running = self.running.get(slot as usize)?;
+        (running.part != NONE).then_some(GroupKey::Session(slot))
     }
 
     /// The request of the current step of this session has failed, and is made again.
@@ -100,7 +105,7 @@ impl Groups {
         slot: u32,
         next: Option<u32>,
         pause: Span,
-    ) -> Option<Ended> {
+    ) -> Option<GroupEnd> {
         let running = self.running.get_mut(slot as usize)?;
         if next.is_some_and(|burst| self.part_of[burst as usize] == running.part) {
             running.paused += pause;
@@ -111,15 +116,15 @@ impl Groups {
     }
 
     /// The session in this slot has ended. Returns the group in which it was.
-    pub(super) fn session_ended(&mut self, slot: u32, how: SessionEnd) -> Option<Ended> {
+    pub(super) fn session_ended(&mut self, slot: u32, how: SessionEnd) -> Option<GroupEnd> {
         self.end(slot, how)
     }
 
-    fn end(&mut self, slot: u32, how: SessionEnd) -> Option<Ended> {
+    fn end(&mut self, slot: u32, how: SessionEnd) -> Option<GroupEnd> {
         let running = self.running.get_mut(slot as usize)?;
         let &mut Running { part, began, paused, .. } = running;
         running.part = NONE;
         let group = *self.groups.get(part as usize)?;
-        Some(Ended { group, how, began, paused })
+        Some(GroupEnd { key: GroupKey::Session(slot), group, how, began, paused })
     }
 }

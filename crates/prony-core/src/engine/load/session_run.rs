@@ -6,7 +6,6 @@
 //! parts of a call before it is encoded, and extracts values from replies (`exchange/script.rs`).
 
 use super::Kind;
-use super::groups::Ended;
 use super::sessions::{Arrivals, Session, Sessions};
 use super::users::back_off;
 use crate::director::Step;
@@ -156,8 +155,10 @@ impl<P: Carrier> Engine<P> {
             let Kind::Sessions(sessions) = &mut self.load.kind else { return };
             let session = &mut sessions.all[slot as usize];
             let call = sessions.steps.calls[(burst.first + next) as usize];
-            if let Some(groups) = sessions.groups.as_mut().filter(|_| next == 0) {
-                groups.step_starts(slot, session.burst, intended);
+            if let Some(groups) = sessions.groups.as_mut().filter(|_| next == 0)
+                && let Some(key) = groups.step_starts(slot, session.burst, intended)
+            {
+                self.recorder.group_started(key, intended);
             }
             let new = New { intended, call, user: slot, nth: session.started };
             session.next += 1;
@@ -200,6 +201,10 @@ impl<P: Carrier> Engine<P> {
         let gives_up = sessions.gives_up(slot);
         let session = &mut sessions.all[slot as usize];
         session.open -= n;
+        let groups = sessions.groups.as_ref().filter(|_| session.open == 0);
+        if let Some(key) = groups.and_then(|groups| groups.running(slot)) {
+            self.recorder.step_ended(key, now);
+        }
         if self.dynamic.as_deref().is_some_and(Dynamic::decides) {
             return self.continue_decided(slot, gives_up, now);
         }
@@ -230,8 +235,8 @@ impl<P: Carrier> Engine<P> {
         }
         let next = (session.burst < session.end).then_some(session.burst);
         let ended = sessions.groups.as_mut().and_then(|g| g.step_ended(slot, next, pause));
-        if let Some(Ended { group, how, began, paused }) = ended {
-            self.recorder.group_ended(group, how, began, now, paused);
+        if let Some(ended) = ended {
+            self.recorder.group_ended(ended, now);
         }
         if session.burst == session.end {
             let failed = session.failed;
@@ -348,8 +353,8 @@ impl<P: Carrier> Engine<P> {
                 .groups
                 .as_mut()
                 .and_then(|groups| groups.session_ended(slot, SessionEnd::Unfinished));
-            if let Some(Ended { group, how, began, paused }) = ended {
-                self.recorder.group_ended(group, how, began, now, paused);
+            if let Some(ended) = ended {
+                self.recorder.group_ended(ended, now);
             }
             let session = &sessions.all[slot as usize];
             let (kind, replies, connected) = (session.kind, session.replies, session.connected);
@@ -368,8 +373,8 @@ impl<P: Carrier> Engine<P> {
     fn end_group_of(&mut self, slot: u32, how: SessionEnd, now: Nanos) {
         let groups = self.sessions().and_then(|sessions| sessions.groups.as_mut());
         let ended = groups.and_then(|groups| groups.session_ended(slot, how));
-        if let Some(Ended { group, how, began, paused }) = ended {
-            self.recorder.group_ended(group, how, began, now, paused);
+        if let Some(ended) = ended {
+            self.recorder.group_ended(ended, now);
         }
     }
 

@@ -50,7 +50,7 @@ fn after(replies: &[(u16, &str)]) -> String {
         };
         let fault = following.replied(id, &mut exchange, &reply, None, Nanos(2));
         match following.take_next() {
-            Some(After::Hop) => {
+            Some(After::Hop(_)) => {
                 let next = RequestId { generation: id.generation + 1, ..id };
                 following.moves(id, next);
                 id = next;
