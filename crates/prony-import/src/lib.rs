@@ -27,6 +27,7 @@ mod postman;
 mod progress;
 mod scripts;
 mod secrets;
+mod shape;
 mod shell;
 mod text;
 mod unique;

@@ -61,8 +61,8 @@ fn one_odd_entry_is_left_out_alone() {
         "2 x left out: a request without a URL: entry 6, entry 8",
         "1 x left out: a request without a method: entry 7",
         "1 x no reply arrived (blocked, cancelled or failed): entry 9",
-        "1 x not used: headers: entry 10: /request/headers",
-        "1 x not used: text: entry 10: /response/content/text",
+        "1 x not used, as its type or value is wrong: headers: entry 10: /request/headers",
+        "1 x not used, as its type or value is wrong: text: entry 10: /response/content/text",
     ] {
         assert!(notes.contains(line), "{line}\n{notes}");
     }

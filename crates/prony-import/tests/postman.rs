@@ -100,7 +100,7 @@ fn odd_pairs_are_named_alone() {
     for line in [
         "1 x left out: a header without a name: /a",
         "1 x left out: a field of a form without a name: /a",
-        "2 x not used: value: /item/0/request/header/4/value, /item/0/request/body/urlencoded/4/value",
+        "2 x not used, as its type or value is wrong: value: /item/0/request/header/4/value, /item/0/request/body/urlencoded/4/value",
         "1 x not used: proxy: /item/0/request/proxy",
         "1 x not used: raw: /item/0/request/body/raw",
     ] {

@@ -92,7 +92,7 @@ fn entry(node: Node<'_>) -> Result<Entry, String> {
             headers: pairs(sent.at("headers")),
             query_string: pairs(sent.at("queryString")),
             body_size: sent.at("bodySize").number().unwrap_or_default() as i64,
-            post_data: Some(sent.at("postData")).filter(|node| node.is_object()).map(post),
+            post_data: sent.at("postData").object().map(post),
             ..Sent::default()
         },
         response: Reply {

@@ -139,3 +139,12 @@ fn joined(folder: &str, file: &str) -> String {
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
+
+/// A place in the whole document as it is shown: one in another file begins with the file's name.
+pub(super) fn shown(pointer: &str) -> String {
+    let inner =
+        pointer.strip_prefix('/').and_then(|rest| rest.strip_prefix(FILES)?.strip_prefix('/'));
+    let Some(inner) = inner else { return pointer.to_owned() };
+    let (file, rest) = inner.split_at(inner.find('/').unwrap_or(inner.len()));
+    format!("{}#{rest}", file.replace("~1", "/").replace("~0", "~"))
+}

@@ -6,6 +6,7 @@ mod draw;
 mod files;
 mod parameters;
 mod pattern;
+mod shapes;
 mod style;
 mod values;
 mod xml;
@@ -18,7 +19,9 @@ use serde_json::{Map, Value};
 use crate::blanks::Names;
 use crate::context::{Bound, Context};
 use crate::json;
+use crate::ledger::Ledger;
 use crate::notes::Notes;
+use crate::shape;
 use crate::text::Text;
 use crate::yaml;
 use crate::{Body, Import, Request, Session, Step, url};
@@ -131,6 +134,9 @@ pub(crate) fn read(text: &str, context: &Context<'_>) -> Result<Import, String> 
     let mut reader = Reader::new(&document, context);
     reader.import.notes = notes;
     reader.unknown(&document, &ROOT, "");
+    let ledger = Ledger::default();
+    shape::check((&document, &shapes::DOCUMENT), |value| reader.followed(value), &ledger);
+    ledger.note_wrong(&document, files::shown, &mut reader.import.notes);
     if document["webhooks"].as_object().is_some_and(|all| !all.is_empty()) {
         let what = "requests that the server makes (webhooks)";
         reader.import.notes.add(what, "/webhooks");
@@ -251,13 +257,7 @@ impl<'a> Reader<'a> {
         let mut value = value;
         for _ in 0..DEPTH {
             let Some(reference) = value["$ref"].as_str() else { return value };
-            let found = reference.strip_prefix('#').filter(|pointer| pointer.len() <= REFERENCE);
-            let found = found.and_then(|pointer| {
-                // In a URL, some characters are encoded.
-                let pointer = String::from_utf8(url::unescaped(pointer)).ok()?;
-                self.document.pointer(&pointer)
-            });
-            let Some(found) = found else {
+            let Some(found) = self.pointed(reference) else {
                 let shown: String = reference.chars().take(200).collect();
                 self.odd(format!("a reference that leads nowhere: {shown}"));
                 return &Value::Null;
@@ -265,6 +265,18 @@ impl<'a> Reader<'a> {
             value = found;
         }
         value
+    }
+
+    /// What the reference of a value leads to; null if to nothing.
+    fn followed(&self, value: &'a Value) -> &'a Value {
+        value["$ref"].as_str().and_then(|to| self.pointed(to)).unwrap_or(&Value::Null)
+    }
+
+    fn pointed(&self, reference: &str) -> Option<&'a Value> {
+        let pointer = reference.strip_prefix('#').filter(|pointer| pointer.len() <= REFERENCE)?;
+        // In a URL, some characters are encoded.
+        let pointer = String::from_utf8(url::unescaped(pointer)).ok()?;
+        self.document.pointer(&pointer)
     }
 
     /// Names the members of an object that are not among the known ones.

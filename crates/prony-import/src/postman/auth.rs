@@ -1,54 +1,64 @@
 //! The authorization of a request.
 
+use crate::Request;
+use crate::ledger::Node;
+use crate::text::Text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
-
-use crate::Request;
-use crate::text::Text;
 
 use super::{Around, Reader};
 
+/// The kinds of authorization that are sent.
+const KINDS: [&str; 4] = ["basic", "bearer", "apikey", "oauth2"];
+/// Where an API key can be.
+const PLACES: [&str; 3] = ["", "header", "query"];
+
 impl Reader<'_> {
     /// Adds what the authorization adds to a request.
-    pub(super) fn authorize(&mut self, auth: &Value, sent: &mut Request, around: &Around<'_, '_>) {
-        let Some(kind) = auth["type"].as_str() else { return };
+    pub(super) fn authorize(
+        &mut self,
+        auth: Node<'_>,
+        sent: &mut Request,
+        around: &Around<'_, '_>,
+    ) {
+        let Some(kind) = auth.at("type").text() else { return };
+        let own = auth.at(kind);
         let mut field = |name: &str| {
-            // A list of pairs, or the object of collections 2.0.
-            let value = match &auth[kind] {
-                Value::Array(all) => all.iter().find(|p| p["key"] == name).map(|p| &p["value"]),
-                object => object.get(name),
-            };
-            let text = match value {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
+            let value = field_of(own, name);
+            let text = match value.is_null() {
+                true => String::new(),
+                false => value.scalar().unwrap_or_else(|| value.whole().to_string()),
             };
             self.text(&text, around)
         };
+        if settle(auth, kind) == 0 && KINDS.contains(&kind) {
+            let what = format!("sent without its authorization ({kind}), which has no fields");
+            self.import.notes.add(&what, &sent.place);
+            return;
+        }
         match kind {
             "noauth" => {}
             "basic" => {
                 let [name, password] = ["username", "password"].map(field);
+                if name.is_empty() && password.is_empty() {
+                    let what = "sent with an empty name and password (basic)";
+                    self.import.notes.add(what, &sent.place);
+                }
                 self.basic(name, password, sent);
             }
             "bearer" => {
                 let token = field("token");
-                if !token.is_empty() {
-                    set_header(sent, "Authorization", token.after("Bearer "));
+                match token.is_empty() {
+                    true => {
+                        let what = "sent without its authorization (bearer), which has no token";
+                        self.import.notes.add(what, &sent.place);
+                    }
+                    false => set_header(sent, "Authorization", token.after("Bearer ")),
                 }
             }
             "apikey" => {
                 let [name, value, place] = ["key", "value", "in"].map(field);
-                match name.literal() {
-                    Some("") => {}
-                    Some(name) if place.literal() == Some("query") => set_query(sent, name, value),
-                    Some(name) => set_header(sent, name, value),
-                    None => {
-                        let what = "sent without its API key, whose name is a variable";
-                        self.import.notes.add(what, &sent.place);
-                    }
-                }
+                self.api_key(&name, value, &place, sent);
             }
             "oauth2" => {
                 let names = ["accessToken", "addTokenTo", "tokenType", "headerPrefix"];
@@ -61,7 +71,7 @@ impl Reader<'_> {
                 } else if place.literal() == Some("queryParams") {
                     set_query(sent, "access_token", token);
                 } else {
-                    let has_prefix = auth_has(auth, "headerPrefix");
+                    let has_prefix = !field_of(own, "headerPrefix").is_null();
                     let prefix = if has_prefix { prefix } else { "Bearer".into() };
                     let prefix = prefix.literal().unwrap_or("Bearer").trim().to_owned();
                     let space = if prefix.is_empty() { "" } else { " " };
@@ -71,6 +81,26 @@ impl Reader<'_> {
             _ => {
                 let what = format!("sent without its authorization ({kind})");
                 self.import.notes.add(&what, &sent.place);
+            }
+        }
+    }
+
+    /// Adds an API key.
+    fn api_key(&mut self, name: &Text, value: Text, place: &Text, sent: &mut Request) {
+        if let Some(odd) = place.literal().filter(|at| !PLACES.contains(at)) {
+            let what = format!("its API key is sent in a header, not in '{odd}'");
+            self.import.notes.add(&what, &sent.place);
+        }
+        match name.literal() {
+            Some("") => {
+                let what = "sent without its API key, which has no name";
+                self.import.notes.add(what, &sent.place);
+            }
+            Some(name) if place.literal() == Some("query") => set_query(sent, name, value),
+            Some(name) => set_header(sent, name, value),
+            None => {
+                let what = "sent without its API key, whose name is a variable";
+                self.import.notes.add(what, &sent.place);
             }
         }
     }
@@ -101,12 +131,34 @@ impl Reader<'_> {
     }
 }
 
-fn auth_has(auth: &Value, name: &str) -> bool {
-    let kind = auth["type"].as_str().unwrap_or_default();
-    match &auth[kind] {
-        Value::Array(all) => all.iter().any(|pair| pair["key"] == name && !pair["value"].is_null()),
-        object => object.get(name).is_some_and(|value| !value.is_null()),
+/// The value of a field: of a list of pairs, or of the object of collections 2.0. Null if there is
+/// none.
+fn field_of<'a>(own: Node<'a>, name: &str) -> Node<'a> {
+    match own.is_list() {
+        true => {
+            let is_it = |pair: &Node<'a>| pair.is_object() && pair.at("key").text() == Some(name);
+            own.items().find(is_it).map_or_else(|| own.nothing(), |pair| pair.at("value"))
+        }
+        false => own.at(name),
     }
+}
+
+/// Fields that Postman keeps and does not send are used, as are those of other kinds of
+/// authorization; what is no field is not. Returns how many fields there are.
+fn settle(auth: Node<'_>, kind: &str) -> usize {
+    let others = auth.members().filter(|(name, _)| ![kind, "type"].contains(name));
+    others.for_each(|(_, other)| {
+        other.whole();
+    });
+    let own = auth.at(kind);
+    let fields = own.is_list().then(|| own.items()).into_iter().flatten();
+    let fields = fields.filter(|field| field.at("key").text().is_some());
+    let members = own.is_object().then(|| own.members()).into_iter().flatten();
+    let all = fields.chain(members.map(|(_, field)| field));
+    all.inspect(|field| {
+        field.whole();
+    })
+    .count()
 }
 
 /// Sets a header in place of others of its name.

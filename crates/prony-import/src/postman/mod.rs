@@ -68,9 +68,12 @@ impl<'s, 'a> Around<'s, 'a> {
     }
 
     /// The innermost authorization that has a type.
-    fn auth(&self) -> Option<&'a Value> {
-        let all: Vec<&Value> = self.all().map(|around| around.auth.whole()).collect();
-        all.into_iter().find(|auth| auth["type"].is_string())
+    fn auth(&self) -> Option<Node<'a>> {
+        let mut all = self.all().map(|around| around.auth);
+        let found = all.find(|auth| auth.at("type").text().is_some());
+        // Those further out are replaced.
+        all.for_each(Node::set_aside);
+        found
     }
 
     /// The innermost value of a setting.
@@ -81,9 +84,12 @@ impl<'s, 'a> Around<'s, 'a> {
 
     /// Whether Postman does not add a header of this name, in small letters.
     fn is_not_added(&self, header: &str) -> bool {
-        let headers = |around: &Self| around.behavior.at("disabledSystemHeaders").whole();
-        let all: Vec<&Value> = self.all().map(headers).collect();
-        all.into_iter().any(|headers| headers[header] == true)
+        let headers = self.all().flat_map(|around| {
+            let all = around.behavior.at("disabledSystemHeaders");
+            all.members().map(|(name, is_off)| (name, is_off.flag() == Some(true)))
+        });
+        let all: Vec<_> = headers.collect();
+        all.contains(&(header, true))
     }
 
     fn variable(&self, name: &str) -> Option<&'s str> {

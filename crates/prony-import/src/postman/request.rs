@@ -129,14 +129,22 @@ impl Reader<'_> {
 
     /// A URL, as a text or in its parts, with the values of its path (`/orders/:id`).
     fn address(&mut self, url: Node<'_>, place: &str) -> Option<String> {
-        let list = |node: Node<'_>, between: &str| match node.is_list() {
+        let notes = &mut self.import.notes;
+        let mut list = |node: Node<'_>, between: &str| match node.is_list() {
             true => {
                 // A segment may be an object with a value.
-                let one = |part: Node<'_>| {
-                    part.at("type").whole();
-                    part.scalar().or_else(|| part.at("value").scalar())
+                let one = |part: Node<'_>| match part.scalar() {
+                    Some(text) => Some(text),
+                    None => {
+                        part.at("type").whole();
+                        part.at("value").scalar()
+                    }
                 };
-                Some(node.items().filter_map(one).collect::<Vec<_>>().join(between))
+                let known: Vec<_> = node.items().map(one).collect();
+                if known.iter().any(Option::is_none) {
+                    notes.add("left out: a part of a URL without a value", place);
+                }
+                Some(known.into_iter().flatten().collect::<Vec<_>>().join(between))
             }
             false => node.scalar(),
         };
