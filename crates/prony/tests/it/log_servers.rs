@@ -5,6 +5,7 @@
 mod apache;
 mod backend;
 mod caddy;
+mod envoy;
 mod haproxy;
 mod nginx;
 mod tomcat;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 use backend::Backend;
 use tempfile::TempDir;
 
-use crate::rig::{prony, wait_until};
+use crate::rig::{prony, slow, wait_until};
 
 /// How much faster the log is replayed.
 const SPEED: u64 = 4;
@@ -36,6 +37,16 @@ const GAP: Duration = Duration::from_millis(8);
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) target: Vec<u8>,
+}
+
+impl Request {
+    fn in_round(&self, round: usize) -> Self {
+        let mut request = self.clone();
+        if round > 0 {
+            request.target.extend(format!("~{round}").bytes());
+        }
+        request
+    }
 }
 
 /// A request that was sent. The server got it between these two times, since the first of them.
@@ -80,7 +91,8 @@ const TARGETS: [&str; 30] = [
     "/end",
 ];
 
-/// Requests of several methods to these targets, each of which is there once.
+/// Requests of several methods to these targets, each of which is there once; with `SLOW=1` ten
+/// times as many.
 pub(crate) fn requests(accepts: impl Fn(&str) -> bool) -> Vec<Request> {
     const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "GET", "OPTIONS", "PUT"];
     let targets = TARGETS.iter().filter(|target| accepts(target));
@@ -91,7 +103,15 @@ pub(crate) fn requests(accepts: impl Fn(&str) -> bool) -> Vec<Request> {
         Request { method: method.to_owned(), target: target.as_bytes().to_vec() }
     };
     let long = Request { method: "GET".to_owned(), target: [b"/", &[b'x'; 700][..]].concat() };
-    targets.enumerate().map(request).chain([long]).collect()
+    let once: Vec<Request> = targets.enumerate().map(request).chain([long]).collect();
+    (0..rounds())
+        .flat_map(|round| once.iter().map(move |request| request.in_round(round)))
+        .collect()
+}
+
+/// How often each request is sent, with a mark at the end of its target.
+fn rounds() -> usize {
+    if slow() { 10 } else { 1 }
 }
 
 /// Values of headers that logs have between, before or after the request.
