@@ -375,3 +375,5 @@ fn shown(line: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod written;

@@ -9,7 +9,7 @@ fn options(format: &str) -> Options {
     Options { format: Format::parse(format).ok(), ..Options::default() }
 }
 
-fn read(text: &str, options: Options) -> Result<(Vec<Record>, Facts), Error> {
+pub(super) fn read(text: &str, options: Options) -> Result<(Vec<Record>, Facts), Error> {
     let mut log = Log::open(text.as_bytes(), options)?;
     let mut records = Vec::new();
     while let Some(record) = log.next_record()? {

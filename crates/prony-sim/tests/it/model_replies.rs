@@ -10,11 +10,12 @@ use prony_core::schedule::Arrivals;
 use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
+use prony_sim::rng::Rng;
 use prony_sim::server::{Event, FrameServer, Scripted, Server, Step, Turn};
 use prony_sim::world::Setup;
 
 use crate::http2::http2;
-use crate::plans::{assert_invariants, open};
+use crate::plans::{Seed, assert_invariants, open};
 use crate::tokens::asks;
 
 /// The paths of the dialects, as [`asks`] counts them.
@@ -147,6 +148,7 @@ fn over_http2(path: usize, parts: &[String], gap: Span) -> Tally {
 fn check(cases: &[Case]) {
     for case in cases {
         check_cuts(case);
+        check_damaged(case);
         for (what, parts, gap) in
             [("parts", case.parts.clone(), GAP), ("pieces", case.pieces(), Span::ZERO)]
         {
@@ -184,8 +186,8 @@ fn has_mark(parts: &[String]) -> bool {
     })
 }
 
-/// A reply that has ended well, cut after each of its parts and within each: it is truncated unless
-/// a whole part before the cut marks the end, over both versions.
+/// A reply that has ended well, cut after each of its parts and within each, with `SLOW=1` at every
+/// character: it is truncated unless a whole part before the cut marks the end, over both versions.
 #[track_caller]
 fn check_cuts(case: &Case) {
     let Right::Good(Good { several, .. }) = case.right else { return };
@@ -193,17 +195,69 @@ fn check_cuts(case: &Case) {
     for kept in 0..case.parts.len() {
         let whole = &case.parts[..kept];
         let next = &case.parts[kept];
-        let half = next.chars().take(next.chars().count() / 2).collect::<String>();
-        for parts in [whole.to_vec(), [whole, &[half]].concat()] {
+        let length = next.chars().count();
+        let step = if is_slow() { 1 } else { (length / 2).max(1) };
+        for cut in (0..length).step_by(step) {
+            let part: String = next.chars().take(cut).collect();
+            let parts = [whole, &[part]].concat();
             for run in [over_http1 as fn(usize, &[String], Span) -> Tally, over_http2] {
                 let t = run(case.path, &parts, Span::ZERO);
                 let has_ended = t.replies == 1;
                 assert_eq!(t.fault(Fault::TruncatedStream), u64::from(!has_ended), "{parts:?}");
                 assert!(has_ended || !had_ended, "{}: {parts:?}", case.name);
-                assert!(several || has_ended == has_mark(whole), "{}: {parts:?}", case.name);
+                assert!(several || has_ended == has_mark(&parts), "{}: {parts:?}", case.name);
                 had_ended |= has_ended;
             }
         }
+    }
+}
+
+/// How many damaged replies there are of each case; with `SLOW=1` as well, where cuts are at every
+/// character.
+fn damaged() -> u64 {
+    if is_slow() { 400 } else { 4 }
+}
+
+fn is_slow() -> bool {
+    std::env::var_os("SLOW").is_some()
+}
+
+/// A reply in which some characters are others, not those between events: both versions find the
+/// same, and without the parts that mark its end it has not ended well.
+#[track_caller]
+fn check_damaged(case: &Case) {
+    const OTHERS: [char; 8] = ['x', '"', '{', '}', '[', ']', ':', '0'];
+    for seed in 0..damaged() {
+        let _seed = Seed(seed);
+        let rng = &mut Rng::new(seed, 0xDA);
+        let mut parts = case.parts.clone();
+        for _ in 0..rng.between(1, 4) {
+            let Some(part) = parts.len().checked_sub(1).map(|last| rng.below(last as u64 + 1))
+            else {
+                return;
+            };
+            let part = &mut parts[part as usize];
+            let mut all: Vec<char> = part.chars().collect();
+            let at = rng.below(all.len().max(1) as u64) as usize;
+            if all.get(at).is_some_and(|c| !c.is_whitespace()) {
+                all[at] = OTHERS[rng.below(OTHERS.len() as u64) as usize];
+            }
+            *part = all.into_iter().collect();
+        }
+        let both = [over_http1 as fn(usize, &[String], Span) -> Tally, over_http2].map(|run| {
+            let t = run(case.path, &parts, Span::ZERO);
+            assert_eq!((t.started, t.replies + t.failed), (1, 1), "{parts:?}");
+            (t.replies, t.faults, t.tokens.as_deref().map(|tokens| tokens.chunks))
+        });
+        assert_eq!(both[0], both[1], "{}: {parts:?}", case.name);
+        // Without the parts that could mark its end, no damage makes it one that has ended well.
+        let marks = ["usage", "_reason", "[DONE]", "message_stop"];
+        let rest: Vec<String> = parts
+            .into_iter()
+            .filter(|part| !marks.iter().any(|mark| part.contains(mark)))
+            .collect();
+        let t = over_http1(case.path, &rest, Span::ZERO);
+        assert_eq!((t.replies, t.failed), (0, 1), "{}: {rest:?}", case.name);
     }
 }
 
