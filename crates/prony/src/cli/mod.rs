@@ -9,6 +9,7 @@ pub mod exec_options;
 pub mod follow;
 pub mod form;
 pub mod grpc;
+pub(crate) mod help;
 pub mod http2;
 pub mod import;
 pub mod llm;
@@ -47,6 +48,7 @@ mod tests;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use prony_core::plan::{HttpVersion, Pick};
 use prony_core::schedule::{ArrivalsArg, RatePlan};
@@ -101,6 +103,7 @@ const STREAMS: &str = "Streams";
 const LLM: &str = "Language models";
 const MEASUREMENT: &str = "Measurement";
 const SIMULATION: &str = "Simulation";
+const HOSTS: &str = "Several hosts";
 
 /// Whether the option with this ID is one of streams, gRPC or redirects: loads whose replies are
 /// decided otherwise have none of them.
@@ -141,7 +144,13 @@ impl Cli {
             return Ok(Self { command: None, load });
         }
         let mut command = Self::lenient();
-        let matches = command.try_get_matches_from_mut(words)?;
+        let is_short = words.iter().any(|word| word == "-h") && of_load(&words).is_some();
+        let matches = match command.try_get_matches_from_mut(words) {
+            Err(e) if is_short && e.kind() == ErrorKind::DisplayHelp => {
+                command.try_get_matches_from_mut(["prony", "help"])?
+            }
+            matches => matches?,
+        };
         Self::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
     }
 
@@ -163,7 +172,15 @@ impl Cli {
                 if has_value { arg.allow_negative_numbers(true) } else { arg }
             })
         };
-        lenient(Self::command()).mut_subcommands(lenient)
+        let of_load = load_alone();
+        lenient(Self::command()).mut_subcommands(|command| {
+            let command = lenient(command);
+            if command.get_name() == "load" {
+                command
+            } else {
+                help::without_shared(command, &of_load)
+            }
+        })
     }
 }
 
@@ -281,6 +298,23 @@ pub enum Command {
     /// Runs an open loop. Queueing theory gives the server's mean response time, so you can compare
     /// the report with it. Exits with 0 whatever the verdict.
     Demo(DemoArgs),
+    /// Show the options of a topic, or a command with all of its options
+    #[command(
+        override_usage = "prony help [TOPIC...]\n       prony help COMMAND\n       prony help all"
+    )]
+    Help {
+        /// The topics, or one command; `prony help` lists them
+        #[arg(value_name = "TOPIC")]
+        topics: Vec<String>,
+    },
+    /// Define a word of the report
+    ///
+    /// From docs/terms.md, without a network.
+    Terms {
+        /// The word, or several; none lists all
+        #[arg(value_name = "NAME")]
+        name: Vec<String>,
+    },
     /// Print a shell completion script
     Completions {
         /// The shell

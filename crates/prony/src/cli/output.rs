@@ -10,7 +10,7 @@ use prony_run::output::Outputs;
 
 use crate::embedding::Embedding;
 
-const OUTPUT: &str = "Output";
+pub(super) const OUTPUT: &str = "Output";
 
 /// Files and formats of results.
 #[derive(Clone, Debug, Default, Args)]

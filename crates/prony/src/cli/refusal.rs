@@ -60,7 +60,7 @@ pub(super) fn bare_word(word: &str) -> Error {
         }
         _ if METHODS.contains(&word) => format!("for the method use `-m {word}`"),
         _ => format!(
-            "`prony --help` lists the commands; for a host with this name, write `http://{word}/`"
+            "`prony help` lists the commands; for a host with this name, write `http://{word}/`"
         ),
     };
     Error::Argument(format!("'{word}' is neither a URL nor a command; {meant}"))
@@ -109,7 +109,7 @@ pub(crate) fn words_of(option: &str) -> Option<&'static [&'static str]> {
 }
 
 /// The name that differs from the word in at most two letters.
-pub(super) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_ascii_lowercase();
     let distance = |name: &&str| strsim::damerau_levenshtein(name, &lower);
     let nearest = names.min_by_key(distance).filter(|&name| name != word)?;

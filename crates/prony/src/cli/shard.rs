@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use prony_core::plan::Shard;
 use prony_run::values;
 
-use super::MEASUREMENT;
+use super::HOSTS;
 
 /// The share of the plan to run, and its start.
 #[derive(Clone, Debug, Default, Args)]
@@ -15,7 +15,7 @@ pub struct ShardArgs {
     /// with `prony merge`. Together the shares send exactly what one run of the whole plan would.
     /// The seed is 1 unless --seed is given.
     #[arg(
-        long, value_name = "I/N", help_heading = MEASUREMENT, value_parser = Shard::parse,
+        long, value_name = "I/N", help_heading = HOSTS, value_parser = Shard::parse,
         conflicts_with_all = ["until", "tui"],
     )]
     pub shard: Option<Shard>,
@@ -23,7 +23,7 @@ pub struct ShardArgs {
     ///
     /// By this host's clock, which is read once before the start and never during the run.
     #[arg(
-        long, value_name = "TIME", help_heading = MEASUREMENT, value_parser = values::instant,
+        long, value_name = "TIME", help_heading = HOSTS, value_parser = values::instant,
         conflicts_with = "simulate",
     )]
     pub start_at: Option<u64>,
@@ -32,7 +32,7 @@ pub struct ShardArgs {
     /// Each is a process that runs one share of the plan, and gets its share of this
     /// machine's cores unless --threads sets the threads of each.
     #[arg(
-        long, value_name = "N", help_heading = MEASUREMENT, value_parser = hosts,
+        long, value_name = "N", help_heading = HOSTS, value_parser = hosts,
         conflicts_with_all = ["shard", "start_at", "simulate"],
     )]
     pub hosts: Option<u32>,
@@ -41,21 +41,21 @@ pub struct ShardArgs {
     /// ray needs `pip install 'prony[ray]'` on all hosts of the cluster, one of which is this one
     /// (docs/many-hosts.md).
     #[arg(
-        long, value_name = "NAME", help_heading = MEASUREMENT, default_value = "local",
+        long, value_name = "NAME", help_heading = HOSTS, default_value = "local",
         requires = "hosts",
     )]
     pub engine: EngineName,
     /// Address of the Ray cluster, HOST:PORT [default: $RAY_ADDRESS, or that of this host]
-    #[arg(long, value_name = "ADDR", help_heading = MEASUREMENT, requires = "hosts")]
+    #[arg(long, value_name = "ADDR", help_heading = HOSTS, requires = "hosts")]
     pub cluster: Option<String>,
     /// Use a Ray cluster that needs no token (RAY_AUTH_MODE)
     ///
     /// Such a cluster runs the code of anyone who reaches its port.
-    #[arg(long, help_heading = MEASUREMENT, requires = "hosts")]
+    #[arg(long, help_heading = HOSTS, requires = "hosts")]
     pub insecure_cluster: bool,
     /// If a worker is lost: continue without its share, or stop the run
     #[arg(
-        long, value_name = "WHAT", help_heading = MEASUREMENT, default_value = "continue",
+        long, value_name = "WHAT", help_heading = HOSTS, default_value = "continue",
         requires = "hosts",
     )]
     pub on_loss: OnLoss,

@@ -460,7 +460,7 @@ fn words_that_are_no_urls_are_not_looked_up() {
     for (line, part) in [
         ("http://h/ 10", "'10' is neither a URL nor a command; for a duration use `-d 10s`"),
         ("GET http://h/", "'GET' is neither a URL nor a command; for the method use `-m GET`"),
-        ("bench http://h/", "'bench' is neither a URL nor a command; `prony --help` lists"),
+        ("bench http://h/", "'bench' is neither a URL nor a command; `prony help` lists"),
         ("bench", "for a host with this name, write `http://bench/`"),
         ("lod", "unknown command 'lod'; did you mean 'load'?"),
         ("-n 5 servce", "unknown command 'servce'; did you mean 'serve'?"),
@@ -481,12 +481,38 @@ fn help_is_a_command() {
         Cli::read(words).unwrap_err()
     };
     for (asked, same) in [
-        (&["help"][..], &["--help"][..]),
+        (&["help", "all"][..], &["--help"][..]),
         (&["help", "serve"], &["serve", "--help"]),
-        (&["help", "load"], &["load", "--help"]),
+        (&["help", "capacity"], &["capacity", "--help"]),
     ] {
         let (asked, same) = (help(asked), help(same));
         assert!(!asked.use_stderr());
         assert_eq!(asked.to_string(), same.to_string());
+    }
+}
+
+/// What is no command is a topic, and `-h` of a load is the screen without one.
+#[test]
+fn help_has_topics() {
+    let topics = |words: &[&str]| {
+        let words = std::iter::once("prony").chain(words.iter().copied()).map(Into::into);
+        match Cli::read(words).expect("a command").command {
+            Some(Command::Help { topics }) => topics,
+            other => panic!("{other:?}"),
+        }
+    };
+    for words in [&["help"][..], &["-h"], &["load", "-h"], &["-n", "5", "-h"], &["http://h/", "-h"]]
+    {
+        assert!(topics(words).is_empty(), "{words:?}");
+    }
+    assert_eq!(topics(&["help", "llm"]), ["llm"]);
+    assert_eq!(topics(&["help", "load", "tls"]), ["load", "tls"]);
+    // A command has what it does not share with a load.
+    let short = |name: &str| {
+        let words = ["prony", name, "-h"].map(Into::into);
+        Cli::read(words).unwrap_err().to_string().lines().count()
+    };
+    for name in ["llm", "capacity", "compare", "replay"] {
+        assert!(short(name) < 110, "{name}: {} lines", short(name));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use super::help::is_topic;
 use super::refusal;
 
 /// The command that an unknown word probably means: one that differs in at most two letters.
@@ -18,13 +19,16 @@ pub(super) fn is_bare_word(word: &str) -> bool {
     !word.is_empty() && word.chars().all(is_name) && !word.eq_ignore_ascii_case("localhost")
 }
 
-/// `prony help COMMAND` as `prony COMMAND --help`.
-pub(super) fn without_help(mut words: Vec<OsString>) -> Vec<OsString> {
-    if words.get(1).is_some_and(|word| word == "help") {
-        words.remove(1);
-        words.push("--help".into());
+/// `prony help COMMAND` as `prony COMMAND --help`, and `prony help all` as `prony --help`. Topics
+/// stay with the command `help`.
+pub(super) fn without_help(words: Vec<OsString>) -> Vec<OsString> {
+    let [program, first, asked] = &words[..] else { return words };
+    let asked = asked.to_str().unwrap_or_default();
+    match first == "help" && !is_topic(asked) {
+        true if asked == "all" => vec![program.clone(), "--help".into()],
+        true if is_command(asked) => vec![program.clone(), asked.into(), "--help".into()],
+        _ => words,
     }
-    words
 }
 
 /// Whether the word names a command.
@@ -33,7 +37,7 @@ pub(super) fn is_command(word: &str) -> bool {
 }
 
 /// The names of the commands.
-pub(super) const NAMES: [&str; 21] = [
+pub(super) const NAMES: [&str; 23] = [
     "load",
     "llm",
     "capacity",
@@ -53,6 +57,8 @@ pub(super) const NAMES: [&str; 21] = [
     "echo",
     "selftest",
     "demo",
+    "help",
+    "terms",
     "completions",
     "man",
 ];

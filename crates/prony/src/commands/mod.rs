@@ -21,6 +21,7 @@ mod rtt;
 mod selftest;
 mod serve;
 mod spectrum;
+mod terms;
 mod trend;
 mod worker;
 
@@ -34,7 +35,7 @@ use prony_run::exit::Exit;
 use prony_run::output;
 
 use crate::cli::output::ToArgs;
-use crate::cli::{Cli, Command, refusal};
+use crate::cli::{Cli, Command, help, refusal};
 
 /// Runs the command line and returns the exit code. Prints errors to standard error.
 pub fn main(command_line: impl IntoIterator<Item = OsString>) -> u8 {
@@ -78,6 +79,12 @@ fn dispatch(cli: Cli, typed: Vec<String>) -> Result<Exit, Error> {
         Some(Command::Echo(args)) => echo::echo(&args),
         Some(Command::Selftest(args)) => selftest::selftest(&args),
         Some(Command::Demo(args)) => demo::demo(&args, typed),
+        Some(Command::Help { topics }) => {
+            output::to_stdout(help::page(&topics)?.as_bytes()).map(|()| Exit::Done)
+        }
+        Some(Command::Terms { name }) => {
+            output::to_stdout(terms::page(&name)?.as_bytes()).map(|()| Exit::Done)
+        }
         Some(Command::Completions { shell }) => {
             output::to_stdout(&pages::completions(shell)).map(|()| Exit::Done)
         }

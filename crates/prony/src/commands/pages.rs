@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn rejects_unknown_pages() {
-        expect_test::expect!["man `lod`: unknown command; use one of load, llm, capacity, run, check, import, record, compare, replay, report, merge, worker, ray-job, serve, rtt, spectrum, echo, selftest, demo, completions, man"]
+        expect_test::expect!["man `lod`: unknown command; use one of load, llm, capacity, run, check, import, record, compare, replay, report, merge, worker, ray-job, serve, rtt, spectrum, echo, selftest, demo, help, terms, completions, man"]
         .assert_eq(&man(Some("lod")).unwrap_err().to_string());
     }
 }
