@@ -21,6 +21,7 @@ TERMINAL = (
     "no_tui",
     "quiet",
     "tui",
+    "verbose",
     "version",
 )
 """Options about standard output and the terminal, which are no keywords."""

@@ -16,9 +16,11 @@ mod junit;
 pub mod layout;
 mod lines;
 mod logged;
+mod main_times;
 mod markdown;
 pub mod phased;
 mod phases;
+mod plainly;
 mod plot;
 pub mod redact;
 mod shell;
@@ -35,7 +37,7 @@ use prony_core::summary::Summary;
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// For people: one screen.
+    /// For people: the answer, or everything.
     Text,
     /// Everything, documented in `docs/json.md`.
     Json,
@@ -66,6 +68,18 @@ pub struct Saved<'a> {
     pub summary: &'a Summary,
 }
 
+/// How much the text report of a run has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The verdict, the main figures, and what is wrong: about a dozen lines.
+    Answer,
+    /// Everything that was recorded.
+    Whole,
+    /// The same, with how many samples each missing percentile needs.
+    #[default]
+    Notes,
+}
+
 /// How the text report looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
@@ -75,14 +89,14 @@ pub struct Style {
     pub histogram: bool,
     /// The width of the screen, in columns.
     pub width: usize,
-    /// Whether it must fit a screen, and is shortened for that.
-    pub shortens: bool,
+    /// How much it has.
+    pub detail: Detail,
 }
 
 impl Default for Style {
-    /// Without colors, for one screen.
+    /// Without colors, with everything.
     fn default() -> Self {
-        Self { color: false, histogram: false, width: Self::WIDTH, shortens: true }
+        Self { color: false, histogram: false, width: Self::WIDTH, detail: Detail::default() }
     }
 }
 

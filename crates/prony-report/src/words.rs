@@ -16,6 +16,7 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::{hosts, units};
+pub(crate) use meter::of_stream;
 pub use meter::{meter_added, meter_added_to_parts};
 pub use self_test::self_test;
 pub use thresholds::{decided, outcome, threshold};
@@ -218,13 +219,27 @@ pub fn reason(reason: &Reason, summary: &Summary) -> String {
              longer (-d)",
             units::three(*redness)
         ),
-        Reason::TooFewSamples { percentile, needs, samples } => format!(
-            "p{percentile} needs {}, and there are {}: run longer, or choose a lower percentile",
-            units::counted(*needs, "sample", "samples"),
-            units::count(*samples)
-        ),
+        Reason::TooFewSamples { percentile, needs, samples } => {
+            too_few(*percentile, *needs, *samples, summary)
+        }
         Reason::IntervalTooWide { goal, reach } => too_wide(goal, *reach, summary),
     }
+}
+
+/// Too few samples for the percentile that was asked for, or for any.
+fn too_few(percentile: f64, needs: u64, samples: u64, summary: &Summary) -> String {
+    if summary.run.percentile.is_none() {
+        let replies = units::counted(samples, "reply is", "replies are");
+        let needs = units::count(needs);
+        return format!(
+            "{replies} too few for any percentile (p50 needs {needs}): run longer (-d), or send more"
+        );
+    }
+    format!(
+        "p{percentile} needs {}, and there are {}: run longer, or choose a lower percentile",
+        units::counted(needs, "sample", "samples"),
+        units::count(samples)
+    )
 }
 
 /// The lines of a log whose requests were not sent.
@@ -263,7 +278,7 @@ fn failed(share: f64, sessions: Option<f64>, fault: Fault, summary: &Summary) ->
 
 /// Whether the replies of a load without TLS look like alerts of a server that expects TLS: a
 /// header of 5 bytes, a level and a description (RFC 8446, sections 5.1 and 6).
-fn is_tls_alert(fault: Fault, summary: &Summary) -> bool {
+pub(crate) fn is_tls_alert(fault: Fault, summary: &Summary) -> bool {
     let t = &summary.main;
     fault == Fault::BadStatusLine
         && summary.plan.tls.is_none()
@@ -300,24 +315,25 @@ pub fn failures(summary: &Summary) -> Option<String> {
 }
 
 /// What the run makes.
-fn noun(summary: &Summary) -> &'static str {
+pub(crate) fn noun(summary: &Summary) -> &'static str {
     if summary.plan.exchange.is_some() { "exchanges" } else { "requests" }
+}
+
+/// Whether the meter lacked processor time.
+pub(crate) fn lacked_time(why: &Reason) -> bool {
+    match why {
+        Reason::OnHost { reason, .. } => lacked_time(reason),
+        Reason::ResourceExhausted { .. } | Reason::LittlesLawMismatch { .. } => false,
+        why => why.verdict() == Verdict::ClientLimited,
+    }
 }
 
 /// Advice for a `CLIENT-LIMITED` run against a target on the same machine: the two share its cores,
 /// which no other figure of the report shows.
 pub fn shared_host(judgment: &Judgment, summary: &Summary) -> Option<String> {
     let here = summary.run.local_target.as_ref()?;
-    let of_time = |limit: &Reason| {
-        limit.verdict() == Verdict::ClientLimited
-            && !matches!(
-                limit,
-                Reason::ResourceExhausted { .. }
-                    | Reason::LittlesLawMismatch { .. }
-                    | Reason::CpuStolen { .. }
-            )
-    };
-    judgment.reasons.iter().any(of_time).then(|| {
+    let by_target = |why: &Reason| lacked_time(why) && !matches!(why, Reason::CpuStolen { .. });
+    judgment.reasons.iter().any(by_target).then(|| {
         let cores = units::counted(here.cores.into(), "core", "cores");
         format!(
             "the target runs on this machine ({}) and shares its {cores}: run it on another \
@@ -330,7 +346,7 @@ pub fn shared_host(judgment: &Judgment, summary: &Summary) -> Option<String> {
 /// The advice to use more threads, and what separates it from more advice; nothing where threads
 /// waited for a processor, or each core that the target leaves has one: there, more of them make it
 /// worse.
-fn more_threads(summary: &Summary, then: &str) -> String {
+pub(crate) fn more_threads(summary: &Summary, then: &str) -> String {
     let waits = |reason: &Reason| matches!(reason, Reason::RunQueueDelay { .. });
     let here = summary.run.local_target.as_ref();
     let is_full = here.is_some_and(|here| summary.workers.len() >= here.cores as usize);
@@ -383,7 +399,7 @@ pub fn verdict(verdict: Verdict) -> &'static str {
         }
         Verdict::Interrupted => "the figures cover the run until it was stopped",
         Verdict::NotStationary => "the target changed during the run",
-        Verdict::TooShort => "the sample is too small for the requested percentile or goal",
+        Verdict::TooShort => "the run has too few samples",
     }
 }
 

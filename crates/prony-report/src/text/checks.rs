@@ -23,32 +23,25 @@ pub(crate) fn share(check: &CheckTally) -> (String, String) {
     }
 }
 
-/// The checks, in the order of the plan, with at most `most` of them; failed ones first if there
-/// are more.
-pub(super) fn write_checks(page: &mut Page, summary: &Summary, most: usize) {
+/// The checks, in the order of the plan.
+pub(super) fn write_checks(page: &mut Page, summary: &Summary) {
     let t = &summary.main;
-    let mut rows: Vec<(&str, &CheckTally)> =
+    let rows: Vec<(&str, &CheckTally)> =
         summary.plan.checks.list.iter().map(|check| check.title()).zip(&t.checks).collect();
     if rows.is_empty() {
         return;
     }
-    if rows.len() > most {
-        rows.sort_by_key(|(_, check)| std::cmp::Reverse(check.failed));
-    }
     page.blank();
     let [passed, failed, share_head, interval] = CHECKS;
     let head = format!("{passed:>CELL$}{failed:>CELL$}{share_head:>CELL$}  {interval:<18}");
-    let width = column(rows.iter().take(most).map(|(name, _)| *name), head.len());
+    let width = column(rows.iter().map(|(name, _)| *name), head.len());
     page.wide_row("check", width, head.trim_end(), Ink::Faint);
-    for (name, check) in rows.iter().take(most) {
+    for (name, check) in rows.iter() {
         let (passed, failed) = (units::count(check.passed), units::count(check.failed));
         let (share, interval) = share(check);
         let cells = format!("{passed:>CELL$}{failed:>CELL$}{share:>CELL$}  {interval}");
         let ink = if check.failed > 0 { Ink::Warning } else { Ink::Plain };
         page.wide_row(&shortened(name, width), width, &cells, ink);
-    }
-    if let Some(n) = rows.len().checked_sub(most).filter(|&n| n > 0) {
-        page.line("", &format!("and {}", units::counted(n as u64, "more check", "more checks")));
     }
     let unreadable: u64 = rows.iter().map(|(_, check)| check.unreadable).sum();
     if unreadable > 0 {
@@ -57,27 +50,20 @@ pub(super) fn write_checks(page: &mut Page, summary: &Summary, most: usize) {
     }
 }
 
-/// The groups, in the order of the plan, with at most `most` of them; the most frequent if there
-/// are more.
-pub(super) fn write_groups(page: &mut Page, summary: &Summary, most: usize) {
+/// The groups, in the order of the plan.
+pub(super) fn write_groups(page: &mut Page, summary: &Summary) {
     let groups = summary.plan.groups.iter().map(|group| group.name.as_str());
-    let mut rows: Vec<(&str, &GroupTally)> = groups.zip(&summary.main.groups).collect();
+    let rows: Vec<(&str, &GroupTally)> = groups.zip(&summary.main.groups).collect();
     if rows.is_empty() {
         return;
-    }
-    if rows.len() > most {
-        rows.sort_by_key(|(_, group)| std::cmp::Reverse(group.started));
     }
     page.blank();
     let heads = ["completed", "failed", "mean"].into_iter().chain(SHOWN.map(|(name, _)| name));
     let head: String = heads.map(|name| format!("{name:>CELL$}")).collect();
-    let width = column(rows.iter().take(most).map(|(name, _)| *name), head.len());
+    let width = column(rows.iter().map(|(name, _)| *name), head.len());
     page.wide_row("group", width, &head, Ink::Faint);
-    for (name, group) in rows.iter().take(most) {
+    for (name, group) in rows.iter() {
         page.wide_row(&shortened(name, width), width, &row(group), Ink::Plain);
-    }
-    if let Some(n) = rows.len().checked_sub(most).filter(|&n| n > 0) {
-        page.line("", &format!("and {}", units::counted(n as u64, "more group", "more groups")));
     }
 }
 

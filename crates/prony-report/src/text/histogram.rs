@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn text(times: &[(u64, u64)]) -> String {
-        let mut page = Page::new(Style::default(), true);
+        let mut page = Page::new(Style::default());
         write(&mut page, &hist(times));
         page.finish()
     }

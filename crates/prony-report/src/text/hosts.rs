@@ -5,34 +5,26 @@ use prony_core::summary::Summary;
 use super::super::hosts;
 pub(super) use super::super::hosts::{facts, part};
 use super::page::{Ink, LABEL, Page, shortened};
-use super::units;
 
 /// Columns of a cell, its gap included.
 const CELL: usize = 11;
 /// The rows of the offered load. The JSON report has one for each second.
 const ROWS_MAX: usize = 12;
 
-/// At most `most` hosts: those whose threads were busiest, in the order of their shares.
-pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
+/// The hosts, in the order of their shares.
+pub(super) fn write(page: &mut Page, summary: &Summary) {
     let Some(run) = &summary.run.hosts else { return };
     let header: String = hosts::COLUMNS[1..].iter().map(|name| format!("{name:>CELL$}")).collect();
     page.row("host", &header, Ink::Faint);
-    let mut rows: Vec<usize> = (0..run.hosts.len()).collect();
-    rows.sort_by(|&a, &b| run.hosts[b].busy.total_cmp(&run.hosts[a].busy));
-    rows.truncate(most.max(1));
-    rows.sort_unstable();
-    for host in rows.iter().map(|&i| &run.hosts[i]) {
+    for host in &run.hosts {
         let cells: String =
             hosts::cells(host, run.shards).map(|cell| format!("{cell:>CELL$}")).concat();
         page.row(&shortened(&host.name, LABEL - 3), &cells, Ink::Plain);
     }
-    if let Some(n) = run.hosts.len().checked_sub(most.max(1)).filter(|&n| n > 0) {
-        page.line("", &format!("and {}", units::counted(n as u64, "more host", "more hosts")));
-    }
     for (host, loss) in run.lost() {
         page.inked("", &hosts::loss(host, loss), Ink::Warning);
     }
-    page.uncounted(|page| offered(page, summary));
+    offered(page, summary);
 }
 
 /// The planned load against the offered load, over time.

@@ -76,6 +76,16 @@ pub(super) fn streams(t: &Tally) -> Vec<String> {
     parts
 }
 
+/// What the server did not offer or asks for; empty without HTTP/2, and if all is well.
+pub(super) fn remarks(t: &Tally) -> Vec<String> {
+    let Some(counts) = t.http2.as_deref() else { return Vec::new() };
+    let old = (counts.fallbacks > 0).then(|| {
+        let connections = units::counted(counts.fallbacks, "connection", "connections");
+        format!("the server offered only HTTP/1.1 on {connections}")
+    });
+    old.into_iter().chain(wants_http1([&counts.resets, &counts.goaways])).collect()
+}
+
 /// What to do about a server that asks for another version.
 fn wants_http1(codes: [&BTreeMap<String, u64>; 2]) -> Option<String> {
     let name = Code::HTTP_1_1_REQUIRED.name()?;

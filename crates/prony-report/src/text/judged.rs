@@ -2,11 +2,10 @@
 
 use prony_core::summary::{Summary, Verdict};
 
-use super::Detail;
 use super::page::{Ink, Page};
-use crate::{units, words};
+use crate::words;
 
-pub(super) fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
+pub(super) fn verdict(page: &mut Page, summary: &Summary) {
     let judgment = summary.verdict();
     let word = judgment.verdict.word();
     let bottleneck = summary.bottleneck(&judgment);
@@ -21,19 +20,14 @@ pub(super) fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
     } else {
         let means = words::verdict(judgment.verdict);
         page.inked("verdict", &format!("{word}: {means}"), Ink::Bad);
-        for reason in judgment.reasons.iter().take(detail.reasons) {
+        for reason in &judgment.reasons {
             page.line("", &words::reason(reason, summary));
         }
-        let more = judgment.reasons.len().checked_sub(detail.reasons).filter(|&n| n > 0);
-        if let Some(n) = more {
-            let more = units::counted(n as u64, "more reason", "more reasons");
-            page.line("", &format!("and {more}"));
-        }
-        if let Some(cause) = words::shared_host(&judgment, summary).filter(|_| detail.airy) {
+        if let Some(cause) = words::shared_host(&judgment, summary) {
             page.line("", &cause);
         }
         let is_named = judgment.verdict == Verdict::TargetFailed;
-        if let Some(failures) = words::failures(summary).filter(|_| detail.airy && !is_named) {
+        if let Some(failures) = words::failures(summary).filter(|_| !is_named) {
             page.line("", &failures);
         }
     }
@@ -41,11 +35,8 @@ pub(super) fn verdict(page: &mut Page, summary: &Summary, detail: Detail) {
         page.line("meter added", &added);
     }
     let parts = words::meter_added_to_parts(summary);
-    for (part, added) in parts.iter().take(detail.stages) {
+    for (part, added) in &parts {
         page.line("", &format!("{part}: {added}"));
-    }
-    if let Some(n) = parts.len().checked_sub(detail.stages).filter(|&n| n > 0) {
-        page.line("", &format!("and {}", units::counted(n as u64, "more time", "more times")));
     }
     // The verdict has already named the meter or the failures.
     let is_named = [Verdict::ClientLimited, Verdict::TargetFailed].contains(&judgment.verdict);

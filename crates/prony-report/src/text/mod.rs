@@ -1,5 +1,6 @@
-//! The text report: one screen, without lines that would show only zeros.
+//! The text report: the answer, or everything; without lines that would show only zeros.
 
+mod answer;
 mod checks;
 mod exchange;
 mod histogram;
@@ -25,7 +26,7 @@ use prony_core::record::Tally;
 use prony_core::summary::{Outcome, Sctp, SctpStack, Summary};
 use prony_core::units::Span;
 
-use super::{Style, redact, units, words};
+use super::{Detail, Style, redact, units, words};
 pub(crate) use checks::{CHECKS, share as share_of_check};
 pub(super) use page::shortened;
 use page::{Ink, Page};
@@ -35,59 +36,10 @@ pub(super) use table::kinds;
 pub(super) use tokens::kinds as token_kinds;
 pub(super) use websocket::kinds as websocket_kinds;
 
-/// The lines of a screen; a shortened report may have two more. Tables that the user or the plan
-/// asks for do not count.
-const LINES_MAX: usize = 40;
 /// TLS versions and cipher suites that are listed one by one.
 const KINDS_MAX: usize = 2;
 /// Up to this many threads the busy share is listed for each.
 const THREADS_MAX: usize = 8;
-
-/// How many items the report lists of each kind. It counts the rest; the JSON report has all.
-#[derive(Clone, Copy, Debug)]
-struct Detail {
-    /// Kinds of errors.
-    errors: usize,
-    /// Statuses.
-    statuses: usize,
-    /// Pieces of the rate plan.
-    pieces: usize,
-    /// Stages of the rate plan, kinds of sessions, names of requests, and hosts, with their
-    /// figures.
-    stages: usize,
-    /// Notes, and lines of each.
-    notes: (usize, usize),
-    /// Reasons of the verdict.
-    reasons: usize,
-    /// Empty lines between the parts.
-    airy: bool,
-}
-
-/// From most to least detailed: the report uses the first that fits on the screen.
-const DETAILS: [Detail; 3] = [
-    Detail {
-        errors: 24,
-        statuses: 12,
-        pieces: 6,
-        stages: 12,
-        notes: (9, 3),
-        reasons: 9,
-        airy: true,
-    },
-    Detail { errors: 6, statuses: 8, pieces: 4, stages: 12, notes: (3, 2), reasons: 4, airy: true },
-    Detail { errors: 1, statuses: 5, pieces: 1, stages: 8, notes: (1, 1), reasons: 1, airy: false },
-];
-
-/// Everything, for formats without a limited number of lines.
-const ALL: Detail = Detail {
-    errors: Fault::COUNT,
-    statuses: usize::MAX,
-    pieces: usize::MAX,
-    stages: usize::MAX,
-    notes: (usize::MAX, 1),
-    reasons: usize::MAX,
-    airy: true,
-};
 
 /// A label and the parts of its line; without parts there is no line.
 pub(super) type Fact = (&'static str, Vec<String>);
@@ -106,74 +58,67 @@ pub(crate) use what::size;
 
 /// The load of a plan, in one line.
 pub fn load(plan: &Plan) -> String {
-    what::load(plan, ALL).join(", ")
+    what::load(plan, usize::MAX).join(", ")
 }
 
 /// The plan and the meter that ran it.
 pub(super) fn asked(summary: &Summary) -> Vec<Fact> {
-    what::facts(summary, ALL)
+    what::facts(summary)
 }
 
 /// The totals of the measurement.
 pub(super) fn counted(summary: &Summary) -> Vec<Fact> {
-    totals(summary, ALL)
+    totals(summary)
 }
 
 pub(super) fn render(summary: &Summary, style: Style) -> String {
-    if !style.shortens {
-        return page(summary, style, Detail { notes: (usize::MAX, 1_000), ..ALL }).finish();
+    let mut page = Page::new(style);
+    if style.detail == Detail::Answer {
+        answer::write(&mut page, summary);
+        return page.finish();
     }
-    // A narrow screen breaks lines, and gets more of them: it must not get less information.
-    let usual = Style { width: Style::WIDTH, ..style };
-    let fits = |detail: &&Detail| page(summary, usual, **detail).lines() <= LINES_MAX;
-    let [.., shortest] = &DETAILS;
-    page(summary, style, *DETAILS.iter().find(fits).unwrap_or(shortest)).finish()
+    what::write(&mut page, summary);
+    page.blank();
+    for (label, parts) in totals(summary) {
+        page.list(label, &parts);
+    }
+    page.blank();
+    ending(&mut page, summary);
+    page.finish()
 }
 
 pub(super) fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {
-    let mut page = Page::new(style, true);
+    let mut page = Page::new(style);
     let version = if summary.run.version.is_empty() { "" } else { summary.run.version.as_str() };
     page.title(format!("prony {version}").trim_end());
     for remark in remarks {
         page.line("note", remark);
     }
-    ending(&mut page, summary, DETAILS[0]);
+    ending(&mut page, summary);
     page.finish()
 }
 
-fn page(summary: &Summary, style: Style, detail: Detail) -> Page {
-    let mut page = Page::new(style, detail.airy);
-    what::write(&mut page, summary, detail);
-    page.blank();
-    for (label, parts) in totals(summary, detail) {
-        page.list(label, &parts);
-    }
-    page.blank();
-    ending(&mut page, summary, detail);
-    page
-}
-
 /// The second half of the report: times, errors, meter and verdict.
-fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
-    table::times(page, &summary.main, detail.airy);
+fn ending(page: &mut Page, summary: &Summary) {
+    table::times(page, &summary.main);
     if page.style().histogram {
-        page.uncounted(|page| histogram::write(page, &summary.main.times.response));
+        histogram::write(page, &summary.main.times.response);
     }
-    page.uncounted(|page| stages::write(page, summary, detail.stages));
+    stages::write(page, summary, usize::MAX);
     phases::write(page, summary);
-    page.uncounted(|page| session_kinds::write(page, summary, detail.stages));
-    page.uncounted(|page| named::write(page, summary, detail.stages));
-    page.uncounted(|page| checks::write_groups(page, summary, detail.stages));
-    page.uncounted(|page| checks::write_checks(page, summary, detail.stages));
-    page.uncounted(|page| replay::write(page, summary, detail.stages));
-    errors(page, summary, detail);
+    session_kinds::write(page, summary);
+    named::write(page, summary);
+    checks::write_groups(page, summary);
+    checks::write_checks(page, summary);
+    replay::write(page, summary);
+    errors(page, summary);
     if let Some(hint) = exchange::hint(summary) {
         page.line("", &hint);
     }
     page.blank();
     page.list("meter", &meter(summary));
-    page.uncounted(|page| hosts::write(page, summary, detail.stages));
-    if let Some(tested) = summary.run.self_test.as_ref().filter(|_| detail.airy) {
+    hosts::write(page, summary);
+    if let Some(tested) = &summary.run.self_test {
         let began = summary.run.started_unix.unwrap_or(tested.started_unix);
         page.line("self-test", &words::self_test(tested, began));
     }
@@ -188,12 +133,8 @@ fn ending(page: &mut Page, summary: &Summary, detail: Detail) {
         );
     }
     page.list("until", &goals(summary));
-    judged::verdict(page, summary, detail);
+    judged::verdict(page, summary);
     thresholds(page, summary);
-    if !detail.airy {
-        let what = "to fit a screen; reports in other formats (-o FILE.html) omit nothing";
-        page.uncounted(|page| page.inked("shortened", what, Ink::Faint));
-    }
 }
 
 /// Each threshold: what it came to, and by which figure.
@@ -219,11 +160,9 @@ pub(super) fn goals(summary: &Summary) -> Vec<String> {
     known.chain([format!("{end} {}", units::span(t.window()))]).collect()
 }
 
-fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
+fn totals(summary: &Summary) -> Vec<Fact> {
     let t = &summary.main;
     let is_exchange = summary.plan.exchange.is_some();
-    // On a short page the handshake times and the errors are enough.
-    let handshakes = if detail.airy { handshakes(t) } else { Vec::new() };
     let facts = [
         (if is_exchange { "exchanges" } else { "requests" }, vec![requests(t)]),
         ("network", exchange::network(t)),
@@ -231,7 +170,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("steps", session_kinds::steps(t)),
         ("rate", rates(summary)),
         ("data", data(t)),
-        ("statuses", if is_exchange { Vec::new() } else { statuses(t, detail.statuses) }),
+        ("statuses", if is_exchange { Vec::new() } else { statuses(t, usize::MAX) }),
         ("connections", connections(summary)),
         ("HTTP/2", http2::streams(t)),
         ("gRPC", http2::grpc_messages(t)),
@@ -242,7 +181,7 @@ fn totals(summary: &Summary, detail: Detail) -> Vec<Fact> {
         ("broadcast", websocket::broadcast(t)),
         ("pings", websocket::answers(t)),
         ("proxy", proxy(summary)),
-        ("handshakes", handshakes),
+        ("handshakes", handshakes(t)),
     ];
     facts.into_iter().chain(tokens::facts(summary)).collect()
 }
@@ -412,27 +351,19 @@ fn connections(summary: &Summary) -> Vec<String> {
     parts
 }
 
-fn errors(page: &mut Page, summary: &Summary, detail: Detail) {
+fn errors(page: &mut Page, summary: &Summary) {
     let t = &summary.main;
-    let count = |f: Fault| t.fault(f) + t.stray[f as usize];
-    let mut faults: Vec<Fault> = Fault::ALL.into_iter().filter(|&f| count(f) > 0).collect();
+    let faults = errors_of(t);
     if faults.is_empty() {
         return;
     }
     page.blank();
-    faults.sort_by_key(|&f| std::cmp::Reverse(count(f)));
-    let rest = faults.split_off(faults.len().min(detail.errors));
-    let others = format!("{} other kinds", rest.len());
-    let mut rows: Vec<(&str, u64, String)> = faults
+    let rows: Vec<(&str, u64, String)> = faults
         .iter()
-        .map(|&f| {
-            (words::name(f), count(f), words::meaning(f, &summary.plan).to_owned() + &stray(t, f))
+        .map(|&(f, n)| {
+            (words::name(f), n, words::meaning(f, &summary.plan).to_owned() + &stray(t, f))
         })
         .collect();
-    if !rest.is_empty() {
-        let requests = rest.iter().map(|&f| count(f)).sum();
-        rows.push((&others, requests, "see the JSON report (--json)".to_owned()));
-    }
     let names = rows.iter().map(|r| r.0.len()).max().unwrap_or(0);
     let numbers = rows.iter().map(|r| units::count(r.1).len()).max().unwrap_or(0);
     for (i, (name, n, sentence)) in rows.iter().enumerate() {
@@ -440,26 +371,27 @@ fn errors(page: &mut Page, summary: &Summary, detail: Detail) {
         let line = format!("{name:<names$} {:>numbers$}  {sentence}", units::count(*n));
         page.inked(label, &line, Ink::Warning);
     }
-    reasons(page, t, detail);
+    reasons(page, t, usize::MAX);
 }
 
-/// Why tunnels did not open, and why TLS handshakes failed.
-fn reasons(page: &mut Page, t: &Tally, detail: Detail) {
-    if !detail.airy {
-        return;
-    }
+/// The errors with their counts, the most frequent first: those of requests, and of connections
+/// without any.
+fn errors_of(t: &Tally) -> Vec<(Fault, u64)> {
+    let count = |f: Fault| (f, t.fault(f) + t.stray[f as usize]);
+    let mut faults: Vec<_> = Fault::ALL.into_iter().map(count).filter(|&(_, n)| n > 0).collect();
+    faults.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    faults
+}
+
+/// Why tunnels did not open, and why TLS handshakes failed: the most frequent reasons.
+fn reasons(page: &mut Page, t: &Tally, most: usize) {
     let of_proxy = t.proxy.as_deref().map(|proxy| ("proxy", &proxy.reasons));
     let of_tls = t.tls.as_deref().map(|tls| ("TLS", &tls.reasons));
     for (what, reasons) in of_proxy.into_iter().chain(of_tls) {
         let mut reasons: Vec<_> = reasons.iter().collect();
         reasons.sort_by_key(|&(reason, &n)| (std::cmp::Reverse(n), reason));
-        let rest = reasons.split_off(reasons.len().min(detail.errors));
-        for (reason, &n) in reasons {
+        for (reason, &n) in reasons.into_iter().take(most) {
             page.inked("", &format!("{what}: {reason} ({})", units::count(n)), Ink::Warning);
-        }
-        if !rest.is_empty() {
-            let more = units::counted(rest.len() as u64, "more reason", "more reasons");
-            page.inked("", &format!("{what}: {more} in the JSON report (--json)"), Ink::Warning);
         }
     }
 }

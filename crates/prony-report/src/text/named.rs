@@ -11,8 +11,8 @@ const CELL: usize = 10;
 /// The quantiles with a column.
 const SHOWN: [&str; 3] = ["p50", "p90", "p99"];
 
-/// The maximum number of names: those with the most requests.
-pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
+/// The names, those with the most requests first.
+pub(super) fn write(page: &mut Page, summary: &Summary) {
     let mut rows: Vec<(&str, &NameTally)> =
         summary.plan.names.iter().map(String::as_str).zip(&summary.main.names).collect();
     rows.retain(|(_, t)| t.started > 0);
@@ -23,13 +23,10 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     page.blank();
     let header = ["replies", "failed", "mean"].into_iter().chain(SHOWN).chain(["max"]);
     let header: String = header.map(|name| format!("{name:>CELL$}")).collect();
-    let width = column(rows.iter().take(most).map(|(name, _)| *name), header.len());
+    let width = column(rows.iter().map(|(name, _)| *name), header.len());
     page.wide_row("response", width, &header, Ink::Faint);
-    for (name, t) in rows.iter().take(most) {
+    for (name, t) in rows.iter() {
         page.wide_row(&shortened(name, width), width, &row(t), Ink::Plain);
-    }
-    if let Some(n) = rows.len().checked_sub(most).filter(|&n| n > 0) {
-        page.line("", &format!("and {}", units::counted(n as u64, "more name", "more names")));
     }
 }
 

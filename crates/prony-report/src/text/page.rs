@@ -20,15 +20,12 @@ pub(super) enum Ink {
 
 pub(super) struct Page {
     style: Style,
-    airy: bool,
     text: String,
-    /// Lines that do not count.
-    uncounted: usize,
 }
 
 impl Page {
-    pub(super) fn new(style: Style, airy: bool) -> Self {
-        Self { style, airy, text: String::new(), uncounted: 0 }
+    pub(super) fn new(style: Style) -> Self {
+        Self { style, text: String::new() }
     }
 
     pub(super) fn style(&self) -> Style {
@@ -40,25 +37,13 @@ impl Page {
         self.style.width
     }
 
-    /// How many lines there are, without the uncounted ones.
-    pub(super) fn lines(&self) -> usize {
-        self.text.lines().count() - self.uncounted
-    }
-
-    /// Write lines that do not count.
-    pub(super) fn uncounted(&mut self, write: impl FnOnce(&mut Self)) {
-        let before = self.text.len();
-        write(self);
-        self.uncounted += self.text[before..].lines().count();
-    }
-
     pub(super) fn finish(self) -> String {
         self.text
     }
 
-    /// An empty line between two parts, if there is room for it; never two in a row.
+    /// An empty line between two parts; never two in a row.
     pub(super) fn blank(&mut self) {
-        if self.airy && !self.text.ends_with("\n\n") {
+        if !self.text.ends_with("\n\n") {
             self.text.push('\n');
         }
     }
@@ -149,16 +134,6 @@ pub(crate) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(head).chain("...".chars()).chain(text.chars().skip(length - tail)).collect()
 }
 
-/// At most `width` characters of a sentence; the end is omitted, from a whole word on.
-pub(super) fn start_of(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(width.saturating_sub(3)).collect();
-    let whole = start.rfind(' ').map_or(start.as_str(), |end| &start[..end]);
-    format!("{} ...", whole.trim_end_matches([',', ';', ':', ' ']))
-}
-
 /// Lines of at most `width` characters, broken between words. Runs of spaces inside a line stay,
 /// for columns; a word longer than a line is abbreviated.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
@@ -182,7 +157,7 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_screen() {
-        let mut page = Page::new(Style::default(), true);
+        let mut page = Page::new(Style::default());
         page.title(&"t".repeat(300));
         page.line("label", &"word ".repeat(60));
         page.line("label", &"w".repeat(300));
@@ -197,7 +172,7 @@ mod tests {
     #[test]
     fn nothing_in_a_text_leaves_its_line() {
         let hostile = "a\x1b[2J\n::error::b\u{202e}##[error]c";
-        let mut page = Page::new(Style { color: true, ..Style::default() }, true);
+        let mut page = Page::new(Style { color: true, ..Style::default() });
         page.title(hostile);
         page.line(hostile, hostile);
         page.wide_row(hostile, 3, hostile, Ink::Good);
@@ -216,20 +191,12 @@ mod tests {
     #[test]
     fn signs_are_explained_once() {
         for color in [false, true] {
-            let mut page = Page::new(Style { color, ..Style::default() }, true);
+            let mut page = Page::new(Style { color, ..Style::default() });
             page.row("p50", "      ?         ?", Ink::Plain);
             page.legend("?", "not known");
             page.legend("?", "not known");
             assert_eq!(page.finish().matches("not known").count(), 1);
         }
-    }
-
-    #[test]
-    fn sentences_are_cut_between_words() {
-        let start = |width| start_of("one two, three", width);
-        assert_eq!([14, 13, 12].map(start), ["one two, three", "one two ...", "one two ..."]);
-        assert_eq!(start(11), "one ...");
-        assert!((7..14).all(|width| start(width).chars().count() <= width));
     }
 
     #[test]
@@ -242,7 +209,7 @@ mod tests {
     #[test]
     fn uses_colors_only_if_enabled() {
         let page = |color| {
-            let mut page = Page::new(Style { color, ..Style::default() }, true);
+            let mut page = Page::new(Style { color, ..Style::default() });
             page.inked("verdict", "VALID", Ink::Good);
             page.finish()
         };

@@ -21,7 +21,7 @@ pub(crate) fn render_phases(all: &Phased, style: Style) -> String {
             Start::With => ", side by side with the one before",
             Start::After => "",
         };
-        let mut head = Page::new(style, true);
+        let mut head = Page::new(style);
         head.title(&format!("phase {number} of {count}: {}{beside}", phase.name));
         let _ = writeln!(out, "{}\n{}", head.finish(), super::render(summary, style));
     }
@@ -29,7 +29,7 @@ pub(crate) fn render_phases(all: &Phased, style: Style) -> String {
 }
 
 fn overview(all: &Phased, style: Style) -> String {
-    let mut page = Page::new(style, true);
+    let mut page = Page::new(style);
     page.title(&format!("prony  {}", all.title()));
     let cells = |cells: &[String]| {
         let cells = cells.iter().zip(WIDTHS);

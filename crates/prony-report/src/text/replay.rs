@@ -18,12 +18,35 @@ const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
 /// The most files with a line of their own.
 const FILES: usize = 4;
 
-pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
+pub(super) fn write(page: &mut Page, summary: &Summary) {
     let Some(replay) = &summary.run.replay else { return };
-    patterns(page, summary, most);
-    times(page, summary, replay, most);
-    against_log(page, summary, most);
+    patterns(page, summary);
+    times(page, summary, replay);
+    against_log(page, summary);
     page.blank();
+    logs(page, replay);
+    page.list("replay", &changed(replay));
+    page.list("dispersion", &burstiness(&replay.burstiness));
+    page.list("waits", &held(replay));
+    if let Some(bodies) = &replay.bodies {
+        page.list("bodies", &bodies_of(bodies));
+    }
+    reader(page, replay);
+}
+
+/// What a replay is for: its times against those of the log, and what of the log was not replayed.
+pub(super) fn answer(page: &mut Page, summary: &Summary) {
+    let Some(replay) = &summary.run.replay else { return };
+    against_log(page, summary);
+    logs(page, replay);
+    if let Some(bodies) = replay.bodies.as_ref().filter(|bodies| bodies.missing > 0) {
+        page.list("bodies", &bodies_of(bodies));
+    }
+    reader(page, replay);
+}
+
+/// What was read of each file.
+fn logs(page: &mut Page, replay: &Replayed) {
     for (i, log) in replay.logs.iter().take(FILES).enumerate() {
         page.list(if i == 0 { "log" } else { "" }, &read(log));
         if !log.times.is_empty() {
@@ -36,12 +59,10 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     if let Some(n) = replay.logs.len().checked_sub(FILES).filter(|&n| n > 0) {
         page.line("", &format!("and {}", units::counted(n as u64, "more file", "more files")));
     }
-    page.list("replay", &changed(replay));
-    page.list("dispersion", &burstiness(&replay.burstiness));
-    page.list("waits", &held(replay));
-    if let Some(bodies) = &replay.bodies {
-        page.list("bodies", &bodies_of(bodies));
-    }
+}
+
+/// What kept the log from being read in time.
+fn reader(page: &mut Page, replay: &Replayed) {
     if replay.read_late > 0 {
         let n = units::counted(replay.read_late, "request was", "requests were");
         let most = units::span(replay.read_late_most);
@@ -54,7 +75,7 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
 }
 
 /// The rate of each name, how exact its percentiles are, and its replies by status.
-fn patterns(page: &mut Page, summary: &Summary, most: usize) {
+fn patterns(page: &mut Page, summary: &Summary) {
     let t = &summary.main;
     let mut rows: Vec<(&str, &NameTally)> =
         summary.plan.names.iter().map(String::as_str).zip(&t.names).collect();
@@ -66,9 +87,9 @@ fn patterns(page: &mut Page, summary: &Summary, most: usize) {
     page.blank();
     let header = ["per second", "p50 +-", "p90 +-", "p99 +-"];
     let header = header.map(|name| format!("{name:>EXACT$}")).concat() + "  statuses";
-    let width = column(rows.iter().take(most).map(|(name, _)| *name), header.len());
+    let width = column(rows.iter().map(|(name, _)| *name), header.len());
     page.wide_row("95 % +-", width, &header, Ink::Faint);
-    for (name, now) in rows.iter().take(most) {
+    for (name, now) in rows.iter() {
         let rate = format!("{:>EXACT$}", units::rate(t.per_second(now.started)));
         let widths = SHOWN.map(|(_, q)| format!("{:>EXACT$}", half_width(t, now, q)));
         let statuses = now.statuses.iter().map(|(s, n)| format!("{s}: {}", units::count(*n)));
@@ -88,7 +109,7 @@ fn half_width(t: &Tally, name: &NameTally, q: f64) -> String {
 }
 
 /// Response times of the run beside those of the log, for each name.
-fn times(page: &mut Page, summary: &Summary, replay: &Replayed, most: usize) {
+fn times(page: &mut Page, summary: &Summary, replay: &Replayed) {
     let names = summary.plan.names.iter().zip(&summary.main.names).zip(&replay.took);
     let mut rows: Vec<(&str, &NameTally, &Hist)> =
         names.map(|((name, now), then)| (name.as_str(), now, then)).collect();
@@ -100,9 +121,9 @@ fn times(page: &mut Page, summary: &Summary, replay: &Replayed, most: usize) {
     page.blank();
     let header = SHOWN.map(|(name, _)| format!("{:>CELL$}{name:>CELL$}", format!("log {name}")));
     let header = header.concat();
-    let width = column(rows.iter().take(most).map(|(name, ..)| *name), header.len());
+    let width = column(rows.iter().map(|(name, ..)| *name), header.len());
     page.wide_row("log and run", width, &header, Ink::Faint);
-    for (name, now, then) in rows.iter().take(most) {
+    for (name, now, then) in rows.iter() {
         let cell = |hist: &Hist, q| hist.quantile(q).map_or_else(|| "-".into(), units::span);
         let cells = SHOWN
             .map(|(_, q)| format!("{:>CELL$}{:>CELL$}", cell(then, q), cell(&now.response, q)));
@@ -111,12 +132,12 @@ fn times(page: &mut Page, summary: &Summary, replay: &Replayed, most: usize) {
 }
 
 /// What the times of the run come to against those of the log.
-fn against_log(page: &mut Page, summary: &Summary, most: usize) {
+fn against_log(page: &mut Page, summary: &Summary) {
     let Some(logged) = Logged::of(summary) else { return };
     page.blank();
     let (all, mut named): (Vec<_>, Vec<_>) = logged.requests.iter().partition(|r| r.name.is_none());
     named.sort_by_key(|requests| std::cmp::Reverse(requests.requests));
-    for (i, requests) in all.into_iter().chain(named.into_iter().take(most)).enumerate() {
+    for (i, requests) in all.into_iter().chain(named).enumerate() {
         let label = if i == 0 { "against log" } else { "" };
         let sentences = requests.changes.iter().map(|change| change.sentence.as_str());
         let sentences = sentences.collect::<Vec<_>>().join("; ");

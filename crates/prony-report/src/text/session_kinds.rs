@@ -24,8 +24,8 @@ pub(crate) fn session_kinds<'a>(plan: &Plan, tally: &'a Tally) -> Vec<(String, &
     names.zip(&tally.kinds).collect()
 }
 
-/// The maximum number of kinds; those with the most sessions are shown.
-pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
+/// The kinds, those with the most sessions first.
+pub(super) fn write(page: &mut Page, summary: &Summary) {
     let mut rows = session_kinds(&summary.plan, &summary.main);
     if rows.is_empty() {
         return;
@@ -35,13 +35,10 @@ pub(super) fn write(page: &mut Page, summary: &Summary, most: usize) {
     let counts = ["started", "completed", "failed", "mean"].into_iter();
     let header = counts.chain(SHOWN.map(|(name, _)| name));
     let header: String = header.map(|name| format!("{name:>CELL$}")).collect();
-    let width = column(rows.iter().take(most).map(|(name, _)| name.as_str()), header.len());
+    let width = column(rows.iter().map(|(name, _)| name.as_str()), header.len());
     page.wide_row("session", width, &header, Ink::Faint);
-    for (name, kind) in rows.iter().take(most) {
+    for (name, kind) in rows.iter() {
         page.wide_row(&shortened(name, width), width, &row(kind), Ink::Plain);
-    }
-    if let Some(n) = rows.len().checked_sub(most).filter(|&n| n > 0) {
-        page.line("", &format!("and {}", units::counted(n as u64, "more kind", "more kinds")));
     }
 }
 

@@ -6,14 +6,14 @@ use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::summary::{Figures, QUANTILES};
 
 use super::page::{Ink, Page, column};
-use super::units;
+use super::{Detail, units};
 
 /// Width of a cell, including the space before it.
 pub(super) const CELL: usize = 8;
 /// The label of the confidence intervals.
 const BARS: &str = "  95 % +-";
 
-pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
+pub(super) fn times(page: &mut Page, tally: &Tally) {
     let times = &tally.times;
     let lifetime = tally.sessions.as_ref().map(|s| ("session", &s.lifetime));
     let same = |a: &Hist, b: &Hist| a == b && a.count() > 0;
@@ -63,15 +63,18 @@ pub(super) fn times(page: &mut Page, tally: &Tally, in_full: bool) {
     if !pieces {
         page.line("first byte", "same as service: every reply arrived in one piece");
     }
-    let needs = needs(if in_full { &rows } else { &rows[..1] });
+    let needs = needs(&rows);
     let twice = "its interval needs twice as many";
     match (needs, without.few) {
+        (None, false) => {}
+        _ if page.style().detail != Detail::Notes => {
+            page.line("-", "too few samples (-vv says how many are needed)");
+        }
         (Some(needs), true) => page.line("-", &format!("{needs}; {twice}")),
         (Some(needs), false) => page.line("-", &needs),
         (None, true) => {
             page.line("-", &format!("as many samples as that percentile needs: {twice}"))
         }
-        (None, false) => {}
     }
     if without.correlated {
         page.legend("?", CORRELATED);

@@ -14,47 +14,41 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::exchange;
-use super::page::{LABEL, Page, shortened, start_of};
+use super::page::{Page, shortened};
 use super::websocket;
-use super::{Detail, Fact, hosts, units};
+use super::{Fact, hosts, units};
 
-pub(super) fn write(page: &mut Page, summary: &Summary, detail: Detail) {
-    let (plan, run) = (&summary.plan, &summary.run);
-    let version = if run.version.is_empty() { String::new() } else { format!(" {}", run.version) };
-    let size = size(summary);
-    page.title(&format!("prony{version}  {}", target(plan, &size, page.width() - 30)));
-    for (label, parts) in facts(summary, detail) {
+pub(super) fn write(page: &mut Page, summary: &Summary) {
+    title(page, summary);
+    for (label, parts) in facts(summary) {
         page.list(label, &parts);
     }
     page.list("shard", &hosts::part(summary));
     page.list("hosts", &hosts::facts(summary));
-    let (most, lines) = detail.notes;
-    let width = lines * (page.width() - LABEL) - (lines - 1) * 12;
-    for note in run.notes.iter().take(most) {
-        page.line("note", &start_of(note, width));
-    }
-    if let Some(n) = run.notes.len().checked_sub(most).filter(|&n| n > 0) {
-        page.line("", &format!("and {}", units::counted(n as u64, "more note", "more notes")));
+    for note in &summary.run.notes {
+        page.line("note", note);
     }
 }
 
+/// The first line: the program and the target.
+pub(super) fn title(page: &mut Page, summary: &Summary) {
+    let (plan, run) = (&summary.plan, &summary.run);
+    let version = if run.version.is_empty() { String::new() } else { format!(" {}", run.version) };
+    let size = size(summary);
+    page.title(&format!("prony{version}  {}", target(plan, &size, page.width() - 30)));
+}
+
 /// The plan and the meter, label by label.
-pub(super) fn facts(summary: &Summary, detail: Detail) -> Vec<Fact> {
+pub(super) fn facts(summary: &Summary) -> Vec<Fact> {
     let plan = &summary.plan;
-    let (mut tls, mut limits) = (secured(summary), limits(plan));
-    if let Some(first) = tls.first().filter(|_| !detail.airy) {
-        let first = first.split([':', '(']).next().unwrap_or_default();
-        limits.push(format!("TLS {}", first.split(" against ").next().unwrap_or_default()));
-        tls.clear();
-    }
     vec![
-        ("load", load(plan, detail)),
+        ("load", load(plan, usize::MAX)),
         (
             if plan.exchange.is_some() { "messages" } else { "request" },
             request(plan, &size(summary)),
         ),
-        ("TLS", tls),
-        ("limits", limits),
+        ("TLS", secured(summary)),
+        ("limits", limits(plan)),
         ("run by", run_by(summary)),
     ]
 }
@@ -105,8 +99,8 @@ pub(super) fn target(plan: &Plan, size: &PlanSize, width: usize) -> String {
     }
 }
 
-/// The load, part by part.
-pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
+/// The load, part by part, with at most `pieces` stages of the rate.
+pub(super) fn load(plan: &Plan, pieces: usize) -> Vec<String> {
     let mut parts = Vec::new();
     match &plan.load {
         Load::Closed { connections, think } => {
@@ -129,7 +123,7 @@ pub(super) fn load(plan: &Plan, detail: Detail) -> Vec<String> {
         }
         Load::Open { rate, arrivals, connections } => {
             let of = if plan.sessions.is_some() { " of sessions" } else { "" };
-            parts.push(format!("open loop: {}", arrivals_of(rate, arrivals, of, detail.pieces)));
+            parts.push(format!("open loop: {}", arrivals_of(rate, arrivals, of, pieces)));
             let limit = units::counted(u64::from(*connections), "connection", "connections");
             parts.push(format!("at most {limit}"));
         }

@@ -17,7 +17,7 @@ pub fn meter_added_to_parts(summary: &Summary) -> Vec<(String, String)> {
     let main = &summary.main;
     let of_time = |time| {
         let added = at_most(|q| main.meter_added_in_streams(time, q))?;
-        Some((in_streams(time).to_owned(), added))
+        Some((of_stream(time).to_owned(), added))
     };
     let groups = summary.plan.groups.iter().zip(&main.groups);
     let of_groups = groups.filter_map(|(group, tally)| {
@@ -33,7 +33,7 @@ fn at_most(added: impl Fn(f64) -> Option<Span>) -> Option<String> {
 }
 
 /// The name of a time in streams, as in tables.
-fn in_streams(time: StreamTime) -> &'static str {
+pub(crate) fn of_stream(time: StreamTime) -> &'static str {
     match time {
         StreamTime::Message => "message",
         StreamTime::FirstMessage => "first message",
@@ -67,7 +67,7 @@ pub(super) fn lag(reason: &Reason, summary: &Summary) -> String {
         LateSend::Messages => ("the meter sent messages late", "message lag"),
     };
     let beside = match (sent, time) {
-        (_, Some(time)) => format!("the {of_times} {} time", in_streams(time)),
+        (_, Some(time)) => format!("the {of_times} {} time", of_stream(time)),
         (LateSend::Requests, None) => format!("the {of_times} response time"),
         (LateSend::Messages, None) => "the mean time between two messages".to_owned(),
     };

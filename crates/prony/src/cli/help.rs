@@ -31,7 +31,7 @@ pub(super) const TOPICS: [(&str, &str); 14] = [
 ];
 
 /// The options of daily use, by their long names.
-const DAILY: [&str; 20] = [
+const DAILY: [&str; 21] = [
     "connections",
     "requests",
     "duration",
@@ -51,6 +51,7 @@ const DAILY: [&str; 20] = [
     "until",
     "output",
     "json",
+    "verbose",
     "quiet",
 ];
 /// The commands of daily use; the others are only named.
@@ -208,7 +209,7 @@ mod tests {
                 page.lines().any(|line| {
                     let is_option = line.starts_with("  -") || line.starts_with("      --");
                     let mut words = line.split([' ', ',', '[', '=']);
-                    is_option && words.any(|word| word == format!("--{long}"))
+                    is_option && words.any(|word| word.trim_end_matches('.') == format!("--{long}"))
                 })
             });
             assert_eq!(pages.count(), 1, "--{long}");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use prony_report::Format;
 use prony_run::error::Error;
@@ -28,6 +28,13 @@ pub struct ToArgs {
     /// Print text, html, svg, json, csv, junit, markdown, hgrm or hlog [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = OUTPUT, value_parser = format)]
     pub format: Option<Format>,
+    /// Print the whole report with all figures; -vv with notes on them
+    ///
+    /// Without it, the text report of a load has the verdict, the main figures, and a line for each
+    /// thing that is wrong. -vv also says how many samples each missing percentile needs. The other
+    /// formats and the reports of other commands always have everything.
+    #[arg(short, long, help_heading = OUTPUT, action = ArgAction::Count)]
+    pub verbose: u8,
     /// Add a histogram of response times to the text report
     ///
     /// One line for each range of times, with the number of responses in it and a bar. The counts

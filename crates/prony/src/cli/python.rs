@@ -26,7 +26,7 @@ const SHARED: &str = "SharedOptions";
 
 /// Options about standard output and the terminal, which are no keywords: a function returns its
 /// result.
-const TERMINAL: [&str; 10] = [
+const TERMINAL: [&str; 11] = [
     "explain",
     "format",
     "help",
@@ -36,6 +36,7 @@ const TERMINAL: [&str; 10] = [
     "no_tui",
     "quiet",
     "tui",
+    "verbose",
     "version",
 ];
 

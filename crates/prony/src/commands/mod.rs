@@ -29,7 +29,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 
-use prony_report::Style;
+use prony_report::{Detail, Style};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::output;
@@ -109,6 +109,10 @@ fn style(to: &ToArgs) -> Style {
         n => usize::from(n).clamp(60, Style::WIDTH),
     };
     let color = wanted && !dumb && !set("NO_COLOR");
-    // A pipe and a file have no screen.
-    Style { color, histogram: to.histogram, width, shortens: io::stdout().is_terminal() }
+    let detail = match to.verbose {
+        0 => Detail::Answer,
+        1 => Detail::Whole,
+        _ => Detail::Notes,
+    };
+    Style { color, histogram: to.histogram, width, detail }
 }

@@ -30,7 +30,8 @@ fn completed(arg: Arg) -> Arg {
     }
     let mut names = arg.get_value_names().into_iter().flatten();
     let is_file = arg.is_positional() || names.any(|name| FILES.contains(&name.as_str()));
-    let is_known = is_file || !arg.get_possible_values().is_empty();
+    let is_flag = !arg.get_action().takes_values();
+    let is_known = is_flag || is_file || !arg.get_possible_values().is_empty();
     if is_known { arg } else { arg.value_hint(ValueHint::Other) }
 }
 

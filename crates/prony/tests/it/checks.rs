@@ -112,7 +112,7 @@ fn checks_of_options_decide_thresholds_and_merge() {
     let checks = ["--check", "found: status = 200", "--check", "json /items/0/id in 3..4"];
     let base = [&load[..], &checks[..], &["--threshold"]].concat();
     let urls = [url[0].as_str(), url[1].as_str()];
-    let missed = prony(&[&base[..], &["check.found > 90%"], &urls[..]].concat());
+    let missed = prony(&[&base[..], &["check.found > 90%", "-v"], &urls[..]].concat());
     assert_eq!(missed.code, 99, "{missed:?}");
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&missed.stdout).contains("found 50 50 50.0 %"), "{}", missed.stdout);
@@ -175,7 +175,7 @@ fn groups_are_reported_with_their_times() {
     let longest = buy["duration"]["max_ns"].as_u64().expect("a time");
     assert!(without + 30_000_000 <= longest + longest / 500, "{buy}");
     assert_eq!((&lost["failed"], &lost["duration"]["count"]), (&20.into(), &0.into()));
-    let shown = prony(&["run", path, "--accept-invalid", "--undecided", "pass"]);
+    let shown = prony(&["run", path, "-v", "--accept-invalid", "--undecided", "pass"]);
     let words = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("buy 20 0 3"), "{}", shown.stdout);
     assert!(words.contains("lost 0 20 - - - - -"), "{}", shown.stdout);

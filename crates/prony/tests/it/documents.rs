@@ -341,7 +341,7 @@ fn runs_the_commands_of_the_page_on_grpc() {
     for (place, call) in calls_of(&page) {
         let mut words: Vec<&str> = call.iter().map(String::as_str).collect();
         let runs = words.contains(&"--simulate");
-        words.push(if runs { "--accept-invalid" } else { "--explain" });
+        words.extend(if runs { &["--accept-invalid", "-v"][..] } else { &["--explain"] });
         let said = run(&words, &place);
         // What is sent is encoded, so the schema was read.
         assert!(said.contains(if runs { "OK" } else { "encoded = true" }), "{place}\n{said}");

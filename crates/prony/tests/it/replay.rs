@@ -378,7 +378,7 @@ fn a_replay_in_virtual_time_is_repeatable() {
     let log = path.to_str().expect("UTF-8");
     let run = |seed: &str, format: &str| {
         let line = ["replay", log, "--log-format", FORMAT, "--bad-lines", "2%", "--to", "http://h"];
-        let more = ["--simulate", seed, "--format", format, "--accept-invalid"];
+        let more = ["--simulate", seed, "--format", format, "--accept-invalid", "-v"];
         let ended = prony(&[&line[..], &more].concat());
         assert_eq!(ended.code, 0, "{ended:?}");
         ended.stdout

@@ -78,7 +78,7 @@ fn saves_the_self_test_and_cites_it_in_later_reports() {
     let of = cited()["self_test"].take();
     assert_eq!(of["started_unix"], record["started_unix"]);
     assert_eq!((of["checks"].as_u64(), of["changed"].as_str()), (Some(6), Some("")));
-    let text = run(state.path(), &load).stdout;
+    let text = run(state.path(), &[&load[..], &["-v"]].concat()).stdout;
     let line = text.lines().find(|l| l.contains("self-test")).expect("a line");
     assert!(line.contains(record["host"]["kernel"].as_str().expect("a kernel")), "{line}");
 
@@ -90,7 +90,7 @@ fn saves_the_self_test_and_cites_it_in_later_reports() {
     };
     changed("kernel");
     assert_eq!(cited()["self_test"]["changed"], "the kernel");
-    let text = run(state.path(), &load).stdout;
+    let text = run(state.path(), &[&load[..], &["-v"]].concat()).stdout;
     let line = text.lines().find(|l| l.contains("self-test")).expect("a line");
     assert!(line.contains("stale, from ") && line.contains("(the kernel changed since)"), "{line}");
     changed("name");

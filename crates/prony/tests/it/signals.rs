@@ -79,7 +79,7 @@ fn second_signal_stops_at_once_and_reports() {
 fn text_report_of_an_interrupted_run_is_complete() {
     let _alone = alone();
     let server = Serve::start(&["--latency", "5ms"]);
-    let client = Running::start(&["-c", "5", "-d", "60s", &server.url("/")]);
+    let client = Running::start(&["-c", "5", "-d", "60s", "-v", &server.url("/")]);
     sleep(1_000);
     client.signal(Signal::INT);
     let ended = client.wait();

@@ -165,7 +165,7 @@ fn texts_of_a_goaway() {
     for text in [HOSTILE.to_owned(), format!("{}::stop-commands::x ##[error]", " ".repeat(30))] {
         let goaway = [&[0, 0, 0, 0, 0, 0, 0, 11], text.as_bytes()].concat();
         let url = serve([frame(4, 0, 0, &[]), frame(7, 0, 0, &goaway)].concat());
-        let ended = prony(&["--h2c", "-n", "3", "-c", "1", "--timeout", "2s", &url]);
+        let ended = prony(&["--h2c", "-v", "-n", "3", "-c", "1", "--timeout", "2s", &url]);
         assert!(ended.stdout.contains("stop-commands"), "{ended:?}");
         assert_plain("a GOAWAY", &ended);
         let json = prony(&["--h2c", "-n", "3", "-c", "1", "--timeout", "2s", "--json", &url]);

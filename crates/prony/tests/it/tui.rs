@@ -109,7 +109,7 @@ fn is_the_default_on_a_terminal_and_the_report_follows() {
     terminal.wait_for(&words);
     terminal.press("q");
     let report = terminal.wait_for_end(130);
-    for word in ["open loop", "interrupted", "response", "p99"] {
+    for word in ["open loop", "stopped the run early", "response", "p99"] {
         assert!(report.contains(word), "{word}: {report}");
     }
 }

@@ -125,7 +125,7 @@ fn plans_are_explained_and_simulated() {
     assert_eq!(direct.0["measurement"], read.0["measurement"]);
     assert_eq!((direct.status(1000), direct.count("failed")), (20, 0));
     assert_eq!((messages(&direct)[2], http2(&direct, "fallbacks")), (1_000, 0));
-    let text = prony(&load);
+    let text = prony(&[&load[..], &["-v"]].concat());
     assert!(
         text.stdout.contains("WebSocket over HTTP/2 only, up to 100 streams"),
         "{}",

@@ -1,48 +1,90 @@
 //! Compares the contents of the formats with the figures of the summary.
 
 use prony_core::plan::Load;
+use prony_core::record::Tally;
 use prony_core::summary::Summary;
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
-use prony_report::{Format, Style, json, render};
+use prony_report::{Detail, Format, Style, json, render};
 
-use super::sample;
+use super::{sample, streams};
 
 fn text(summary: &Summary) -> String {
     String::from_utf8(render(Format::Text, summary, &Style::default())).expect("text is UTF-8")
 }
 
+/// The report without `-v`.
+fn answer(summary: &Summary) -> String {
+    let style = Style { detail: Detail::Answer, ..Style::default() };
+    String::from_utf8(render(Format::Text, summary, &style)).expect("text is UTF-8")
+}
+
 #[test]
-fn text_report_fits_on_a_screen() {
+fn colors_change_no_letter_and_lines_fit_a_terminal() {
     for summary in [sample::open(), sample::closed(), sample::everything(), empty()] {
-        for color in [false, true] {
-            let report = render(Format::Text, &summary, &Style { color, ..Style::default() });
-            let report = without_colors(&String::from_utf8(report).expect("text is UTF-8"));
-            assert_eq!(report, text(&summary), "a color changes no letter");
-        }
-        let report = text(&summary);
-        let stages = report.lines().skip_while(|l| !l.starts_with("  stage at"));
-        let stages = stages.take_while(|l| !l.starts_with("  errors")).count();
-        let lines = report.lines().count() - stages;
-        let shortened = report.contains("\n  shortened ");
-        assert!(lines <= if shortened { 42 } else { 40 }, "{lines} lines:\n{report}");
-        for line in report.lines() {
-            assert!(line.chars().count() <= 100, "{line}");
+        for detail in [Detail::Answer, Detail::Whole, Detail::Notes] {
+            let rendered = |color| {
+                let style = Style { color, detail, ..Style::default() };
+                String::from_utf8(render(Format::Text, &summary, &style)).expect("text")
+            };
+            let report = rendered(false);
+            assert_eq!(without_colors(&rendered(true)), report);
+            let wide = report.lines().find(|line| line.chars().count() > 100);
+            assert_eq!(wide, None, "{report}");
         }
     }
 }
 
+/// The verdict and the main figures are at the top of a dozen lines.
 #[test]
-fn without_a_screen_the_text_report_omits_nothing() {
-    let summary = sample::everything();
-    let style = Style { shortens: false, ..Style::default() };
-    let report = String::from_utf8(render(Format::Text, &summary, &style)).expect("UTF-8");
-    let short = text(&summary);
-    assert!(short.contains("\n  shortened ") && !report.contains("\n  shortened "), "{report}");
-    assert!(report.lines().count() > short.lines().count(), "{report}");
-    for omission in [" more reason", " more note", " other kinds", " others: "] {
+fn the_report_answers_first() {
+    let mut usual = sample::open();
+    usual.main.failed = 0;
+    usual.main.faults = Tally::default().faults;
+    usual.main.statuses.remove(&503);
+    let mut model = streams::model();
+    let tokens = model.plan.stream.as_deref_mut().and_then(|stream| stream.tokens.as_mut());
+    tokens.expect("a model").slo.clear();
+    for summary in [usual, sample::closed(), model, empty()] {
+        let report = answer(&summary);
+        assert!(report.lines().count() <= 12, "{report}");
+        let verdict = report.lines().nth(1).unwrap_or_default();
+        assert!(verdict.starts_with("  verdict     "), "{report}");
+    }
+    let report = answer(&sample::open());
+    let place = |text: &str| report.find(text).unwrap_or_else(|| panic!("{text}:\n{report}"));
+    let order = ["verdict", "requests", "rate", " p99 ", "5.54 ms +- 1.41 %", "errors", "load"];
+    let order = order.map(place);
+    assert!(order.is_sorted(), "{report}");
+}
+
+/// Whatever was too slow in the meter, it is one line, and says what the figures are worth.
+#[test]
+fn a_busy_machine_is_one_line_with_the_range_of_the_figures() {
+    let summary = sample::limited();
+    let report = answer(&summary);
+    let line = report.lines().find(|line| line.contains("CLIENT-LIMITED")).expect("a verdict");
+    let [cause, range] =
+        ["server and prony share 2 busy cores", "; p99 is between 5.34 and 5.54 ms"];
+    assert!(line.contains(cause) && line.contains(range), "{report}");
+    assert!(summary.verdict().reasons.len() > 1, "the whole report has several reasons");
+    assert_eq!(report.matches("use another machine").count(), 1, "{report}");
+}
+
+#[test]
+fn the_whole_report_omits_nothing() {
+    let report = text(&sample::everything());
+    for omission in [" more reason", " more note", " other kinds", " others: ", " more stage"] {
         assert!(!report.contains(omission), "{omission}:\n{report}");
     }
+    let whole = Style { detail: Detail::Whole, ..Style::default() };
+    let whole = render(Format::Text, &sample::everything(), &whole);
+    let whole = String::from_utf8(whole).expect("text");
+    assert!(
+        whole.contains("(-vv says how many are needed)") && !whole.contains("p99.99: 100k"),
+        "{whole}"
+    );
+    assert!(report.contains("p99.99: 100k") && !report.contains("-vv"), "{report}");
 }
 
 fn without_colors(text: &str) -> String {
@@ -53,7 +95,7 @@ fn without_colors(text: &str) -> String {
 
 fn empty() -> Summary {
     let mut summary = sample::closed();
-    summary.main = prony_core::record::Tally::default();
+    summary.main = Tally::default();
     summary.workers.clear();
     summary.plan.calls.clear();
     summary

@@ -4,14 +4,18 @@
 use std::path::PathBuf;
 
 use prony_core::summary::Summary;
-use prony_report::{Format, Style, render};
+use prony_report::{Detail, Format, Style, render};
 use prony_run::merge;
 
 use super::{sample, streams};
 
 fn check(name: &str, format: Format, summary: &Summary) {
+    check_in(name, format, summary, Style::default());
+}
+
+fn check_in(name: &str, format: Format, summary: &Summary, style: Style) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    let reported = render(format, summary, &Style::default());
+    let reported = render(format, summary, &style);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &reported).expect("the golden file can be written");
     }
@@ -30,6 +34,27 @@ fn text() {
     check("everything.txt", Format::Text, &sample::everything());
     check("sessions.txt", Format::Text, &sample::sessions());
     check("model.txt", Format::Text, &streams::model());
+}
+
+/// What is printed without options, and with `-v`.
+#[test]
+fn the_answer_and_the_whole() {
+    let all = [
+        ("open", sample::open()),
+        ("closed", sample::closed()),
+        ("everything", sample::everything()),
+        ("sessions", sample::sessions()),
+        ("model", streams::model()),
+        ("exchange", sample::exchange()),
+        ("limited", sample::limited()),
+    ];
+    for (name, summary) in all {
+        let style = |detail| Style { detail, ..Style::default() };
+        let answer = format!("{name}-answer.txt");
+        check_in(&answer, Format::Text, &summary, style(Detail::Answer));
+    }
+    let whole = Style { detail: Detail::Whole, ..Style::default() };
+    check_in("open-whole.txt", Format::Text, &sample::open(), whole);
 }
 
 /// Each host's own meter is in the table of hosts, in all formats that have one.
@@ -92,6 +117,8 @@ fn hlog() {
 #[test]
 fn thresholds() {
     check("thresholds.txt", Format::Text, &sample::promised());
+    let answer = Style { detail: Detail::Answer, ..Style::default() };
+    check_in("thresholds-answer.txt", Format::Text, &sample::promised(), answer);
     check("thresholds.md", Format::Markdown, &sample::promised());
     check("thresholds.xml", Format::Junit, &sample::promised());
     let json = render(Format::Json, &sample::promised(), &Style::default());

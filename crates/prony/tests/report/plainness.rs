@@ -8,7 +8,7 @@ use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_report::phased::{Outcome, Phase, Phased, Start};
 use prony_report::trend::Trend;
-use prony_report::{Format, Saved, Style, github, json, render, render_all};
+use prony_report::{Detail, Format, Saved, Style, github, json, render, render_all};
 use serde_json::Value;
 
 use super::schema::summaries;
@@ -136,9 +136,11 @@ fn assert_shown_plainly_everywhere(what: &str, summary: &Summary) {
         let is_markup = matches!(format, Format::Html | Format::Svg);
         assert!(!is_markup || !output.contains("<script"), "{what} as {format:?}");
     }
-    let style = Style { color: true, histogram: true, width: 60, shortens: false };
-    let colored = String::from_utf8(render(Format::Text, summary, &style)).expect("text");
-    assert_plain(&format!("{what} in color"), &without_codes(&colored));
+    let style = Style { color: true, histogram: true, width: 60, detail: Detail::Notes };
+    for style in [style, Style { detail: Detail::Answer, ..style }] {
+        let colored = String::from_utf8(render(Format::Text, summary, &style)).expect("text");
+        assert_plain(&format!("{what} in color"), &without_codes(&colored));
+    }
     let name = format!("name {HOSTILE}");
     let both = [Saved { name: &name, summary }, Saved { name: "b", summary }];
     for format in [Format::Text, Format::Html, Format::Svg] {

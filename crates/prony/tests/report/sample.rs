@@ -550,6 +550,18 @@ fn meter(cpu_ms: u64) -> WorkerStats {
     }
 }
 
+/// A meter that shares the cores of its machine with the target.
+pub(crate) fn limited() -> Summary {
+    let mut summary = open();
+    let address = "127.0.0.1:8080".into();
+    summary.run.local_target = Some(LocalTarget { address, cores: 2 });
+    for meter in &mut summary.workers {
+        meter.cpu_user = Span(11_500 * MS);
+        meter.sched_delay = Some(SchedDelay { total: Span(3_000 * MS), count: 9_000 });
+    }
+    summary
+}
+
 /// With thresholds with every outcome.
 pub(crate) fn promised() -> Summary {
     let mut summary = open();

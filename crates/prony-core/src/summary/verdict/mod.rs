@@ -305,6 +305,9 @@ impl Summary {
         }
         reasons.extend(self.too_few_samples());
         reasons.extend(self.wide_intervals());
+        if reasons.is_empty() {
+            reasons.extend(self.no_percentile());
+        }
         let verdict = reasons.first().map_or(Verdict::Valid, Reason::verdict);
         Judgment { verdict, reasons }
     }
@@ -405,6 +408,21 @@ impl Summary {
         let limit =
             |&goal: &Goal| Reason::IntervalTooWide { goal, reach: goal.reach(&self.main).ok() };
         missed.map(limit).collect()
+    }
+
+    /// So little was measured in the time of the plan that no percentile is known. A plan or a log
+    /// with a number of requests has what was asked for, and a part of a load is judged as a whole.
+    fn no_percentile(&self) -> Option<Reason> {
+        let (t, run, stop) = (&self.main, &self.run, &self.plan.stop);
+        let by_time = stop.requests.is_none() && stop.sessions.is_none() && run.replay.is_none();
+        if !by_time || run.part.is_some() || run.interrupted || t.started == 0 {
+            return None;
+        }
+        let in_streams = StreamTime::ALL.into_iter().filter_map(|kind| t.times_in_streams(kind));
+        let counts = in_streams.chain([&t.times.response, &t.times.message_lag]).map(Hist::count);
+        let samples = counts.fold(t.replies, u64::max);
+        let needs = Hist::samples_needed(0.5);
+        (samples < needs).then_some(Reason::TooFewSamples { percentile: 50.0, needs, samples })
     }
 
     fn too_few_samples(&self) -> Option<Reason> {

@@ -1,5 +1,6 @@
 //! Verdicts of synthetic summaries. prony-sim tests those of runs in the virtual world.
 
+mod samples;
 mod streams;
 
 use super::super::WorkerStats;
@@ -100,7 +101,8 @@ fn p08_send_lag_invalidates_if_large_against_response_times() {
     // Too few for any: the means decide.
     assert_eq!(lagging(us(300), ms(2), 19, 19), over(None));
     assert_eq!(lagging(us(300), ms(2), 2, 2), over(None));
-    assert_eq!(lagging(us(300), ms(4), 19, 19), []);
+    let few = Reason::TooFewSamples { percentile: 50.0, needs: 20, samples: 19 };
+    assert_eq!(lagging(us(300), ms(4), 19, 19), [few], "and nothing about the meter");
 }
 
 #[test]
