@@ -1,7 +1,9 @@
 //! Reports are shared, so they hide possible secrets unless the run allows showing them. Every
 //! format is rendered from the result of `shown`.
 
-use prony_core::plan::Plan;
+use prony_core::plan::{Plan, PlanSize};
+use prony_core::record::Tally;
+use prony_core::secret::{HIDDEN, shown_header};
 use prony_core::summary::Summary;
 
 /// The run as reports show it: with an excerpt of a large plan and the size of the full one, and
@@ -10,19 +12,33 @@ pub(super) fn shown(summary: &Summary) -> Summary {
     let mut run = summary.run.clone();
     let mut size = run.plan_size.take().unwrap_or_else(|| summary.plan.size());
     let mut plan = summary.plan.excerpt();
+    let (mut warmup, mut main) = (summary.warmup.clone(), summary.main.clone());
     if !run.secrets_shown {
+        warmup.iter_mut().chain([&mut main]).for_each(|t| hide_bodies(t, &plan, &size));
         run.command.hide();
         run.replay.iter_mut().for_each(|replay| replay.hide());
         plan = plan.hidden();
     }
     size.body_bytes.truncate(plan.calls.len());
     run.plan_size = Some(size);
-    Summary {
-        plan,
-        run,
-        warmup: summary.warmup.clone(),
-        main: summary.main.clone(),
-        workers: summary.workers.clone(),
+    Summary { plan, run, warmup, main, workers: summary.workers.clone() }
+}
+
+/// Hide the bodies of failed replies that may repeat a secret of their requests: what these fill
+/// in, their bodies, and headers that are hidden.
+fn hide_bodies(tally: &mut Tally, plan: &Plan, size: &PlanSize) {
+    let sends_more = size.body_bytes_max > 0 || plan.calls.iter().any(|call| call.template);
+    let headers = plan.calls.iter().flat_map(|call| &call.headers);
+    let hidden = headers.filter(|(name, value)| shown_header(name, value) == HIDDEN);
+    let hidden: Vec<&str> = hidden.map(|(_, value)| value.as_str()).collect();
+    let queries = plan.calls.iter().filter_map(|call| call.path.split_once('?'));
+    let queries: Vec<&str> =
+        queries.flat_map(|(_, query)| query.split(['&', '='])).filter(|v| !v.is_empty()).collect();
+    for first in tally.first_failures.values_mut().filter(|first| !first.body.is_empty()) {
+        let repeats = |text: &&str| first.body.contains(*text);
+        if sends_more || hidden.iter().chain(&queries).any(repeats) {
+            first.body = HIDDEN.to_owned();
+        }
     }
 }
 

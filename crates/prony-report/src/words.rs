@@ -2,6 +2,7 @@
 //! do about it, and the bottleneck.
 
 pub(crate) mod changes;
+mod first_failure;
 mod meter;
 mod self_test;
 mod thresholds;
@@ -16,6 +17,7 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::{hosts, units};
+pub(crate) use first_failure::first_failure;
 pub(crate) use meter::of_stream;
 pub use meter::{meter_added, meter_added_to_parts};
 pub use self_test::self_test;

@@ -13,6 +13,7 @@ mod backlog;
 mod clients;
 mod directed;
 mod exchange;
+mod failures;
 mod overdue;
 mod pacing;
 mod sessions;

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::fault::Fault;
 use crate::plan::Plan;
-use crate::proto::{Call, Carrier, Out, Reply, Sink};
+use crate::proto::{Call, Carrier, Out, Reply, Sink, wants};
 use crate::units::{Nanos, RequestId};
 use chunked::ChunkLine;
 use head::{Body, Framing, Head, Kind, Line, Section, split_field};
@@ -214,7 +214,7 @@ impl H1 {
             self.seen.find(call, self.requests.kind(call), data)?;
         let n = bytes.len();
         let body = framing.whole_body(&data[n..])?;
-        if !body.is_empty() && sink.wants_body(id) {
+        if !body.is_empty() && wants(sink, id, head.status) {
             sink.head(id, head.status, head.has_events);
             sink.body(id, body);
         }
@@ -393,7 +393,7 @@ impl Conn {
         self.body_bytes += piece.len() as u64;
         if let Some((id, _)) = sink.oldest()
             && !piece.is_empty()
-            && sink.wants_body(id)
+            && wants(sink, id, self.head.status)
         {
             if self.body_bytes == piece.len() as u64 {
                 sink.head(id, self.head.status, self.head.has_events);

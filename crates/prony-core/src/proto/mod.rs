@@ -16,6 +16,15 @@ use crate::messages::Stamp;
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId, Span};
 
+/// The lowest status of a failure, in most plans.
+pub(crate) const FAILURE: u16 = 400;
+
+/// Whether the sink wants the body of a reply with this status.
+#[inline(always)]
+fn wants(sink: &impl Sink, id: RequestId, status: u16) -> bool {
+    sink.wants_body(id) || (status >= FAILURE && sink.wants_failed_body(id, status))
+}
+
 pub use counts::StreamCounts;
 pub use out::{Begin, Out};
 pub use uploads::{Uploads, UploadsHttp};
@@ -296,6 +305,13 @@ pub trait Sink {
 
     /// Whether to call `body` for this exchange.
     fn wants_body(&self, id: RequestId) -> bool;
+
+    /// The same for the body of a reply with such a status, which may be that of a failure.
+    #[cold]
+    fn wants_failed_body(&self, id: RequestId, status: u16) -> bool {
+        let _ = (id, status);
+        false
+    }
 
     /// A piece of the reply's body, without transfer coding.
     fn body(&mut self, id: RequestId, piece: &[u8]);

@@ -62,6 +62,7 @@ impl Tally {
             checks: Vec::new(),
             groups: Vec::new(),
             redirects: None,
+            first_failures: BTreeMap::new(),
             kept: Vec::new(),
             clients: Vec::new(),
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::broadcast::Broadcast;
 use super::checks::CheckTally;
 use super::connections::Connections;
+use super::first_failures::FirstFailure;
 use super::groups::GroupTally;
 use super::hist::Hist;
 use super::in_streams::StreamMessages;
@@ -87,6 +88,7 @@ impl Tally {
             checks: by_place(CheckTally::merge),
             groups: by_place(GroupTally::merge),
             redirects: optional(RedirectTally::merge),
+            first_failures: by_key(FirstFailure::merge),
             kept: append,
             clients: append,
         });

@@ -10,6 +10,7 @@ mod connections;
 mod drain;
 mod empty;
 mod finish;
+mod first_failures;
 mod groups;
 pub mod hist;
 mod in_flight;
@@ -44,6 +45,8 @@ pub use broadcast::Broadcast;
 pub use checks::CheckTally;
 pub use clients::ClientTally;
 pub use connections::Connections;
+use first_failures::FailedBody;
+pub use first_failures::{FirstFailure, FirstFailures};
 pub use groups::{GroupEnd, GroupKey, GroupTally};
 use hist::Hist;
 use in_flight::InFlightIntegral;
@@ -268,6 +271,9 @@ pub struct Tally {
     /// What redirects came to, if the plan follows them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirects: Option<Box<RedirectTally>>,
+    /// The first failed request of each kind of error.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub first_failures: FirstFailures,
     /// The timestamps of every success, in the order in which each worker's ended. Empty unless the
     /// engine was configured to keep them. Never saved.
     #[serde(skip)]
@@ -305,6 +311,8 @@ pub struct Recorder {
     /// When the first connection of a closed loop was ready, if connecting is not part of the
     /// measurement; else `Nanos::MAX`.
     ready: Nanos,
+    /// The body of a failed reply, while it arrives.
+    failed_body: FailedBody,
 }
 
 impl Tally {
@@ -336,6 +344,7 @@ impl Recorder {
             keeps: false,
             each: messages::PerSuccess::default(),
             ready: Nanos::MAX,
+            failed_body: FailedBody::default(),
         }
     }
 
@@ -470,6 +479,7 @@ impl Recorder {
     /// kernel. A timeout is recorded as at least `timeout`.
     pub fn failed(&mut self, stamps: &Stamps, fault: Fault, sent: bool, timeout: Span) {
         self.step_failed(stamps, sent);
+        self.failed_first(stamps, fault);
         let in_drain = self.in_drain(stamps);
         let s = self.section(stamps.intended);
         s.last_done = s.last_done.max(stamps.done);

@@ -205,6 +205,7 @@ fn errors(summary: &Summary) -> Markup {
                 tr {
                     @for name in ["error", "requests", "stray"] { th scope="col" { (name) } }
                     th.words scope="col" { "meaning" }
+                    th.words scope="col" { "the first" }
                 }
             }
             tbody {
@@ -214,6 +215,7 @@ fn errors(summary: &Summary) -> Markup {
                         td { (figures::count(t.fault(fault))) }
                         td { (figures::count(t.stray[fault as usize])) }
                         td.words { (words::meaning(fault, &summary.plan)) }
+                        td.words { (words::first_failure(fault, summary).unwrap_or_default()) }
                     }
                 }
             }

@@ -208,6 +208,9 @@ fn errors(page: &mut Page, summary: &Summary) {
         let meaning = words::meaning(fault, &summary.plan);
         let (n, stray) = (units::count(n), super::stray(t, fault));
         page.inked(label, &format!("{n} {}: {meaning}{stray}", words::name(fault)), Ink::Warning);
+        if let Some(first) = words::first_failure(fault, summary) {
+            page.inked("", &format!("first: {first}"), Ink::Warning);
+        }
     }
     if let Some(more) = all.len().checked_sub(KINDS).filter(|&n| n > 0) {
         let others = all.iter().skip(KINDS).map(|&(_, n)| n).sum();

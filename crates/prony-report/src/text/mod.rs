@@ -371,6 +371,11 @@ fn errors(page: &mut Page, summary: &Summary) {
         let line = format!("{name:<names$} {:>numbers$}  {sentence}", units::count(*n));
         page.inked(label, &line, Ink::Warning);
     }
+    for (fault, _) in faults {
+        if let Some(first) = words::first_failure(fault, summary) {
+            page.inked("", &format!("first {}: {first}", words::name(fault)), Ink::Warning);
+        }
+    }
     reasons(page, t, usize::MAX);
 }
 

@@ -9,7 +9,8 @@ use prony_core::plan::{
 };
 use prony_core::proto::{Anomaly, Reply};
 use prony_core::record::{
-    CheckTally, GroupTally, KernelTimes, MissingTime, Recorder, SessionEnd, Stamps, Tally, TlsTally,
+    CheckTally, FirstFailure, GroupTally, KernelTimes, MissingTime, Recorder, SessionEnd, Stamps,
+    Tally, TlsTally,
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Awaited, Content};
@@ -30,7 +31,10 @@ pub(crate) fn open() -> Summary {
         let (warmup, main) = open_share(shard);
         (warmup, main, meter(1_200 + 100 * shard))
     });
-    audited(Summary::from_parts(open_plan(), run_info(), parts.collect()))
+    let mut summary = Summary::from_parts(open_plan(), run_info(), parts.collect());
+    let busy = failed_first(503, "<h1>Busy</h1>\nCome back later");
+    summary.main.first_failures.insert(Fault::UnexpectedStatus, busy);
+    audited(summary)
 }
 
 /// The reports of the shares of [`open`], each of which a host of its own has run: the second one
@@ -264,9 +268,7 @@ pub(crate) fn everything() -> Summary {
         t.failed += 100_000 * (i as u64 + 1);
         t.started += 100_000 * (i as u64 + 1);
     }
-    for status in 400..420 {
-        t.statuses.insert(status, u64::from(status));
-    }
+    t.statuses.extend((400..420).map(|status| (status, u64::from(status))));
     (t.interim, t.unfinished, t.retries, t.connects) = (77, 12_345, 321, t.connected + 5);
     (t.sent_late, t.overdue) = (t.started / 20, t.started / 50);
     t.times.lag.record_n(Span(3 * MS), 900);
@@ -274,6 +276,8 @@ pub(crate) fn everything() -> Summary {
     t.times.failed.record_n(Span(250_000), 40_000);
     t.times.handshake.record_n(Span(900_000), 70);
     t.tls = Some(Box::new(tls_tally()));
+    let hidden = [(Fault::UnexpectedStatus, "(hidden)"), (Fault::ExtractMissing, "")];
+    t.first_failures.extend(hidden.map(|(fault, body)| (fault, failed_first(503, body))));
     let p = &mut summary.plan;
     p.load = Load::Open {
         rate: RatePlan {
@@ -548,6 +552,12 @@ fn meter(cpu_ms: u64) -> WorkerStats {
         },
         timestamps: None,
     }
+}
+
+/// The first failure of a kind.
+fn failed_first(status: u16, body: &str) -> FirstFailure {
+    let (after, body) = (Span(3 * MS), body.to_owned());
+    FirstFailure { after, request: Some(0), status: Some(status), body }
 }
 
 /// A meter that shares the cores of its machine with the target.

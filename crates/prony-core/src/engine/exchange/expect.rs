@@ -142,6 +142,11 @@ impl Calls {
         rule.judge(bodiless, reply, &mut exchange.body)
     }
 
+    /// Whether a reply with this status may be a success.
+    pub(in crate::engine) fn is_expected(&self, call: u32, status: u16) -> bool {
+        self.rules[self.calls[call as usize].rule as usize].expect.accepts(status)
+    }
+
     fn pattern(&self, call: u32) -> Option<&BodyPattern> {
         self.rules[self.calls[call as usize].rule as usize].pattern.as_ref()
     }

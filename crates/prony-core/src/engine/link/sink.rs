@@ -11,7 +11,7 @@ use crate::engine::exchange::outcome::Outcome;
 use crate::engine::exchange::{After, Exchange, Exchanges, Sent};
 use crate::fault::Fault;
 use crate::messages::Stamp;
-use crate::proto::{self, Anomaly, Reply};
+use crate::proto::{self, Anomaly, FAILURE, Reply};
 use crate::record::{CallStart, GroupKey, Recorder, Stamps};
 use crate::units::{ConnId, Nanos, RequestId, Span};
 
@@ -57,6 +57,9 @@ impl Sink<'_> {
             self.outcome.goes_again(id);
             return true;
         }
+        let exchange = &self.exchanges[id];
+        let (stamps, of) = (exchange.stamps(self.now), (exchange.call(), reply.status));
+        self.recorder.reply_failed_first(id, &stamps, of, fault);
         (self.outcome.missed, self.outcome.is_rare) = (true, true);
         false
     }
@@ -263,7 +266,16 @@ impl proto::Sink for Sink<'_> {
             || self.tap.as_ref().is_some_and(|(tap, _)| tap.wants_body())
     }
 
+    #[cold]
+    fn wants_failed_body(&self, id: RequestId, status: u16) -> bool {
+        let call = self.exchanges[id].call();
+        self.recorder.wants_failed_body(id) && !self.calls.is_expected(call, status)
+    }
+
     fn head(&mut self, id: RequestId, status: u16, has_events: bool) {
+        if status >= FAILURE && self.wants_failed_body(id, status) {
+            self.recorder.failed_body_starts(id);
+        }
         if self.exchanges.messages.is_none() || !matches!(status, 101 | 200..=299) {
             return;
         }
@@ -282,6 +294,7 @@ impl proto::Sink for Sink<'_> {
             let read = messages.read(id, piece, self.now, self.recorder);
             self.follow(id, read);
         }
+        self.recorder.failed_body(id, piece);
         let exchange = &mut self.exchanges[id];
         self.calls.body(exchange, piece);
         if let Some(dynamic) = self.dynamic.as_deref_mut() {

@@ -10,7 +10,7 @@ use crate::http2::control::Control;
 use crate::http2::frame::{self, Code, flag, kind};
 use crate::http2::hpack::HpackError;
 use crate::http2::{FRAME_SIZE, WINDOW_MAX};
-use crate::proto::{Reply, Sink};
+use crate::proto::{Reply, Sink, wants};
 use crate::units::Nanos;
 
 /// How many interim replies a stream may receive.
@@ -223,7 +223,7 @@ impl<const FILES: bool> H2<FILES> {
             if conn.streams.find(id) != Some(place) {
                 return used;
             }
-        } else if fits > 0 && sink.wants_body(stream.request) {
+        } else if fits > 0 && wants(sink, stream.request, stream.status) {
             if stream.body_bytes == body as u64 {
                 sink.head(stream.request, stream.status, stream.has_events);
             }
