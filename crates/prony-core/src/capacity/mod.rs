@@ -3,6 +3,8 @@
 //! [`Search::feed`] takes what the trial has shown. `docs/capacity.md` describes the method, with
 //! its sources.
 
+mod grid;
+mod likelihood;
 mod observe;
 mod posterior;
 mod scalability;
@@ -121,6 +123,9 @@ pub struct Point {
     pub errors: Estimate,
     /// Completed requests per second.
     pub goodput: Estimate,
+    /// For each threshold its excess: the share of requests beyond the limit over the share that is
+    /// allowed, or a figure over its limit. `None` if it has none, or no end.
+    pub excess: Vec<Option<f64>>,
     /// Whether each threshold holds; `None` where the trial does not show it.
     pub holds: Vec<Option<bool>>,
     /// Whether the target kept up with the arrivals.
@@ -156,18 +161,16 @@ pub enum Limit {
     Meter,
     /// The connection limit.
     Connections,
+    /// The budget.
+    Budget,
 }
 
 /// Why there is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lack {
-    /// The budget ended before there were enough trials.
+    /// The budget ended before a trial showed anything.
     Budget,
-    /// The trials differ so much that the ends of the interval have a ratio above 1.5.
-    Spread,
-    /// The times beyond the limit come in bursts, too few for an interval that can be trusted.
-    Bursts,
 }
 
 /// What the search has found. Rates are arrivals per second, or numbers of connections.
@@ -184,8 +187,11 @@ pub enum Finding {
         threshold: usize,
         /// What stops the target.
         stop: Stop,
+        /// How much longer the search would take to reach the accuracy that was asked for, in
+        /// seconds; `None` if it has reached it.
+        more_seconds: Option<f64>,
     },
-    /// The thresholds hold up to this rate, and the load generator cannot show more.
+    /// The thresholds hold up to this rate, and the search could not show more.
     AtLeast {
         /// The rate; `None` if even the lowest rate was not valid.
         rate: Option<f64>,
@@ -253,6 +259,17 @@ pub struct Recovery {
     pub seconds: f64,
 }
 
+/// What the trials say of the binding threshold at one level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Fitted {
+    /// The level.
+    pub rate: f64,
+    /// The excess there ([`Point::excess`]): 1 at the capacity.
+    pub excess: f64,
+    /// Its 95 % interval.
+    pub interval: Interval,
+}
+
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
@@ -262,6 +279,8 @@ pub struct Answer {
     pub finding: Finding,
     /// The trials in their order, without the probes.
     pub points: Vec<Point>,
+    /// The curve of the threshold that is missed first, by level; empty without an estimate.
+    pub curve: Vec<Fitted>,
     /// The recoveries from overloads.
     pub recoveries: Vec<Recovery>,
     /// Of a search by connections: the throughput at the capacity, per second.

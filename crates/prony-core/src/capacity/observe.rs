@@ -1,9 +1,10 @@
 //! What a trial shows: for each threshold its excess, and the figures of the curve.
 
-use super::posterior::EXCESS_MIN;
+use super::likelihood::PARTS;
 use super::{Estimate, Limit, Point, Trial};
 use crate::plan::Load;
 use crate::record::Tally;
+use crate::record::series::bin_of;
 use crate::summary::{Bottleneck, Judgment, Reason, Summary, Verdict};
 use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 use crate::units::Span;
@@ -17,16 +18,23 @@ const LEFT_MIN: f64 = 10.0;
 /// both were Poisson: close to saturation, queues grow so far by chance.
 const LEFT_SIGMAS: f64 = 3.0;
 
+/// Below this excess, a threshold holds by far.
+const FAR_BELOW: f64 = 0.25;
+
 /// What a trial shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// For each threshold, in their order, its excess: the share of requests beyond the limit over
     /// the share that is allowed, or a mean over its limit. Above 1 the threshold is missed.
     pub excess: Vec<Option<f64>>,
-    /// For each threshold of a percentile its excess at twice the limit: the shape of the tail.
-    pub twice: Vec<Option<f64>>,
+    /// For each threshold of a percentile how many requests were beyond the limit in each quarter
+    /// of the trial, if that is known: it shows how far they come in bursts.
+    pub parts: Vec<Option<[f64; PARTS]>>,
     /// What limited the trial, if that was not the target: then it shows nothing of the target.
     pub limit: Option<Limit>,
+    /// Whether all that the load generator lacked was time on its processors: then the trial can
+    /// be repeated later.
+    pub is_host_busy: bool,
     /// Whether the user stopped it.
     pub interrupted: bool,
     /// Whether requests failed for the most part.
@@ -45,7 +53,7 @@ impl Observed {
         let failed = judgment.verdict == Verdict::TargetFailed;
         let of = |t| if failed { Some(f64::INFINITY) } else { excess(summary, t) };
         let excess: Vec<Option<f64>> = thresholds.iter().map(of).collect();
-        let twice = thresholds.iter().map(|t| percentile_excess(summary, t, 2.0)).collect();
+        let parts = thresholds.iter().map(|t| parts(summary, t)).collect();
         let limit = limit(summary, &judgment, thresholds, &excess);
         let t = &summary.main;
         let point = Point {
@@ -56,14 +64,16 @@ impl Observed {
             p99: estimate(summary, "p99 < 1s"),
             errors: estimate(summary, "errors < 1%"),
             goodput: estimate(summary, "rate > 1/s"),
+            excess: excess.iter().map(|e| e.filter(|e| e.is_finite())).collect(),
             holds: excess.iter().map(|e| e.map(|e| e <= 1.0)).collect(),
             kept_up: kept_up(t),
             verdict: judgment.verdict,
             counts: limit.is_none(),
             remark: None,
         };
+        let is_host_busy = limit == Some(Limit::Meter) && lacks_only_time(&judgment);
         let interrupted = judgment.verdict == Verdict::Interrupted || summary.run.interrupted;
-        Self { excess, twice, limit, interrupted, failed, bottleneck, point }
+        Self { excess, parts, limit, is_host_busy, interrupted, failed, bottleneck, point }
     }
 }
 
@@ -102,7 +112,7 @@ pub fn refusal(threshold: &Threshold) -> Option<&'static str> {
 /// The excess of a threshold; `None` if the trial has none.
 fn excess(summary: &Summary, threshold: &Threshold) -> Option<f64> {
     if let Figure::Time(_, Statistic::Percentile(_)) = threshold.figure {
-        return percentile_excess(summary, threshold, 1.0);
+        return percentile_excess(summary, threshold);
     }
     let value = summary.checked(threshold).value?;
     Some(match threshold.relation {
@@ -119,16 +129,45 @@ fn excess(summary: &Summary, threshold: &Threshold) -> Option<f64> {
     })
 }
 
-/// The share of requests that took longer than a multiple of a percentile's limit, over the share
-/// that is allowed at the limit.
-fn percentile_excess(summary: &Summary, threshold: &Threshold, multiple: f64) -> Option<f64> {
+/// The share of requests that took longer than a percentile's limit, over the share that is
+/// allowed.
+fn percentile_excess(summary: &Summary, threshold: &Threshold) -> Option<f64> {
     let Figure::Time(_, Statistic::Percentile(p)) = threshold.figure else { return None };
+    let (n, beyond) = beyond(summary, threshold)?;
+    (n > 0.0).then(|| beyond / n / (1.0 - p / 100.0))
+}
+
+/// How many times there are, and how many of them are beyond the limit.
+fn beyond(summary: &Summary, threshold: &Threshold) -> Option<(f64, f64)> {
     let hist = summary.times_of(threshold)?;
-    let n = hist.count();
-    let limit = ((threshold.limit * multiple) as u64).max(1);
+    let limit = (threshold.limit as u64).max(1);
     let within = hist.count_between(Span::ZERO, Span(limit));
-    let beyond = n.saturating_sub(within) as f64;
-    (n > 0).then(|| beyond / n as f64 / (1.0 - p / 100.0))
+    Some((hist.count() as f64, hist.count().saturating_sub(within) as f64))
+}
+
+/// The same of each quarter of the trial, where the times of requests are kept by the time.
+fn parts(summary: &Summary, threshold: &Threshold) -> Option<[f64; PARTS]> {
+    let Figure::Time(timed, Statistic::Percentile(_)) = threshold.figure else { return None };
+    let t = &summary.main;
+    let series = match timed {
+        _ if threshold.request.is_some() => return None,
+        Timed::Response => &t.series,
+        Timed::Service => t.service_series.as_deref()?,
+        _ => return None,
+    };
+    let (_, all) = beyond(summary, threshold)?;
+    let (from, until) = (t.start.since(series.start()), t.end.since(series.start()));
+    let length = until.saturating_sub(from).as_secs_f64().max(1e-9);
+    let limit = bin_of(Span(threshold.limit as u64));
+    let mut parts = [0.0; PARTS];
+    for (start, block) in series.blocks().between(from, until) {
+        let part = start.saturating_sub(from).as_secs_f64() / length * PARTS as f64;
+        let above = block.bins.iter().filter(|(bin, _)| *bin > limit);
+        parts[(part as usize).min(PARTS - 1)] += above.map(|(_, n)| f64::from(*n)).sum::<f64>();
+    }
+    // The bins are coarse: their shares are right, their sum is near the exact one.
+    let sum: f64 = parts.iter().sum();
+    (sum > 0.0 || all == 0.0).then(|| parts.map(|n| n * all / sum.max(1.0)))
 }
 
 fn estimate(summary: &Summary, threshold: &str) -> Estimate {
@@ -185,7 +224,18 @@ fn limit(
 /// planned, and its own delays make the times longer, so without them they would hold, too. A trial
 /// near the limit must be valid: to use only those that hold would move the estimate.
 fn holds_despite(judgment: &Judgment, thresholds: &[Threshold], excess: &[Option<f64>]) -> bool {
-    let delays = judgment.reasons.iter().all(|reason| {
+    // Messages that wait to be read arrive without a gap.
+    let grows = |t: &Threshold| {
+        let of_gaps = [Timed::MessageGap, Timed::ChunkGap, Timed::Itl, Timed::Transfer];
+        !matches!(t.figure, Figure::Time(time, _) if of_gaps.contains(&time))
+    };
+    let far = |(t, e): (&Threshold, &Option<f64>)| grows(t) && e.is_some_and(|e| e < FAR_BELOW);
+    lacks_only_time(judgment) && thresholds.iter().zip(excess).all(far)
+}
+
+/// Whether all reasons against a trial are delays of the load generator.
+fn lacks_only_time(judgment: &Judgment) -> bool {
+    judgment.reasons.iter().all(|reason| {
         matches!(
             reason,
             Reason::SendLag { .. }
@@ -194,12 +244,5 @@ fn holds_despite(judgment: &Judgment, thresholds: &[Threshold], excess: &[Option
                 | Reason::RunQueueDelay { .. }
                 | Reason::EventLoopStall { .. }
         )
-    });
-    // Messages that wait to be read arrive without a gap.
-    let grows = |t: &Threshold| {
-        let of_gaps = [Timed::MessageGap, Timed::ChunkGap, Timed::Itl, Timed::Transfer];
-        !matches!(t.figure, Figure::Time(time, _) if of_gaps.contains(&time))
-    };
-    let far = |(t, e): (&Threshold, &Option<f64>)| grows(t) && e.is_some_and(|e| e < EXCESS_MIN);
-    delays && thresholds.iter().zip(excess).all(far)
+    })
 }

@@ -1,19 +1,18 @@
 //! The search: brackets the capacity by doubling the rate, then runs trials around its estimate in
 //! random order, until the interval is narrow or the budget is used.
 
+mod answer;
 mod bracket;
 mod closed;
 mod recovery;
 mod sides;
+mod spoilt;
 
+use super::likelihood::{Datum, Prior};
 use super::observe::Observed;
-use super::posterior::{Caution, Datum, Posterior};
-use super::{
-    Answer, By, Estimate, Finding, Lack, Limit, Point, Purpose, Recovery, Settings, Step, Stop,
-    Trial,
-};
+use super::posterior::{Known, Posterior};
+use super::{By, Estimate, Finding, Limit, Point, Purpose, Recovery, Settings, Step, Trial};
 use crate::rng::{Sequence, Stream};
-use crate::summary::Bottleneck;
 use crate::summary::confidence::Interval;
 use crate::threshold::{Figure, Statistic, Threshold, Unit};
 use crate::units::Span;
@@ -25,25 +24,23 @@ const LIMITS_SHORT: u64 = 20;
 const WARMUP: f64 = 0.25;
 /// How much longer the first rate is tried again if it is missed.
 const AGAIN: u64 = 4;
-/// How far the capacity can lie outside its bracket: a factor of eight.
-const BEYOND_BRACKET: f64 = 2.1;
-/// The width of a bracket, with room: a factor of four.
-const BELOW_BRACKET: f64 = 1.4;
+/// How far the capacity can lie outside the trials near it: a factor of four.
+const BEYOND: f64 = 1.4;
 /// The requests of a trial that estimates, as far as the budget has room for it, and for how many
 /// such trials there must be room.
 const REQUESTS: f64 = 20_000.0;
-const ROOM: f64 = 36.0;
-const ROOM_MIN: f64 = 24.0;
+const ROOM: f64 = 30.0;
+const ROOM_MIN: f64 = 18.0;
 /// The requests beyond its limit that a trial should have at the capacity.
 const BEYOND_SHARE: f64 = 20.0;
 /// The shortest of these trials.
 const LONG: Span = Span::from_secs(2);
 /// In multiples of the longest limit of a time: what a trial should have, so that a queue settles
-/// and its bursts are many; what it must have; and what one of a closed loop should have, whose
-/// queue cannot grow.
+/// and its bursts are many; and what one of a closed loop should have, whose queue cannot grow.
 const LIMITS_LONG: f64 = 100.0;
-const LIMITS_MIN: f64 = 40.0;
 const LIMITS_CLOSED: f64 = 40.0;
+/// Shorter trials than this share of it are worth less than their requests.
+const WORTH: f64 = 0.6;
 /// In the same unit, the shortest budget: such trials with their warm-up, and the bracketing.
 const LIMITS_BUDGET: u64 = 1_500;
 /// The fewest of them.
@@ -57,20 +54,17 @@ const APART: f64 = 0.1;
 /// Above this standard deviation (of the logarithm), the capacity must be found before it can be
 /// estimated.
 const FOUND: f64 = 0.1;
-/// The error that the skewness of few bursts may cause, as a share of the capacity.
-const SKEW_MAX: f64 = 0.0066;
-/// The ends of an interval that is a number have at most this ratio.
-const RATIO_MAX: f64 = 1.5;
+/// The first trials of an estimate halve the bracket: how many, of which length relative to others,
+/// and up to which ratio of its ends.
+const HALVINGS: usize = 2;
+const HALVING: f64 = 0.6;
+const HALVED: f64 = 1.3;
 /// A target has changed if its drift during the search is this many standard errors.
-const CHANGED: f64 = 3.5;
+const CHANGED: f64 = 3.0;
 /// This excess is an overload.
 const OVERLOAD: f64 = 20.0;
 /// Requests of a probe.
 const PROBE_REQUESTS: f64 = 40.0;
-/// Trials of which the load generator was the limit, among the last ones, that end the search.
-const LIMITED: usize = 3;
-const LIMITED_OF: usize = 5;
-
 /// The shortest budget with which a search for these thresholds can find a number; zero if it does
 /// not depend on them.
 pub fn least_budget(by: By, thresholds: &[Threshold]) -> Span {
@@ -96,6 +90,8 @@ pub struct Search {
     /// All points but the probes.
     points: Vec<Point>,
     spent: Span,
+    /// The part of it of trials that the load generator spoilt.
+    spoilt: Span,
     number: u64,
     phase: Phase,
     /// The total length of the trials that estimate, once it is chosen.
@@ -141,6 +137,7 @@ impl Search {
             seen: Vec::new(),
             points: Vec::new(),
             spent: Span::ZERO,
+            spoilt: Span::ZERO,
             number: 0,
             phase: Phase::Bracket,
             long: None,
@@ -234,10 +231,14 @@ impl Search {
                 }
             }
             Purpose::Bracket | Purpose::Estimate => {
+                if observed.limit.is_some() {
+                    self.spoilt += took;
+                }
                 if is_overload(&observed) {
                     self.recover(trial.rate);
                 }
-                self.seen.push(observed);
+                self.overrule(&observed);
+                self.seen.push(self.with_doubt(observed));
                 self.posterior = None;
                 if trial.purpose == Purpose::Estimate {
                     self.decide();
@@ -295,28 +296,6 @@ impl Search {
         self.over(finding)
     }
 
-    fn over(&mut self, finding: Finding) -> Step {
-        self.phase = Phase::Over(finding.clone());
-        Step::Done(Box::new(self.answer(finding)))
-    }
-
-    fn answer(&self, finding: Finding) -> Answer {
-        Answer {
-            by: self.settings.by,
-            throughput: self.throughput(&finding),
-            scalability: self.scalability(),
-            finding,
-            points: self.points.clone(),
-            recoveries: self.recoveries.clone(),
-            seconds: self.spent.as_secs_f64(),
-        }
-    }
-
-    fn undecided(&mut self, lack: Lack) -> Step {
-        let (held, missed) = self.bracket();
-        self.over(Finding::Undecided { lack, held, missed })
-    }
-
     fn next_estimate(&mut self) -> Step {
         let whole = self.whole();
         let reserve = if self.settings.beyond.is_some() { whole } else { Span::ZERO };
@@ -324,6 +303,10 @@ impl Search {
         let done = self.of(Purpose::Estimate).count();
         if self.left() < whole + reserve || done >= TRIALS_MAX {
             return self.conclude();
+        }
+        if let Some(rate) = self.halved(done) {
+            let length = Span::from_secs_f64(self.measured().as_secs_f64() * HALVING);
+            return self.run(rate, length, Purpose::Estimate);
         }
         let posterior = self.posterior();
         let deviation = posterior.deviation();
@@ -344,6 +327,13 @@ impl Search {
             rate
         };
         self.run(rate, length, Purpose::Estimate)
+    }
+
+    /// The middle of the bracket, as long as it is wide.
+    fn halved(&self, done: usize) -> Option<f64> {
+        let (Some(held), Some(missed)) = self.bracket() else { return None };
+        let is_wide = missed > held * HALVED && done < HALVINGS;
+        (is_wide && self.way().is_none()).then(|| (held * missed).sqrt())
     }
 
     /// The next place around the estimate: below, at and above it in random order, each a little
@@ -395,36 +385,9 @@ impl Search {
         long
     }
 
-    /// Whether trials by the rate are at least this many times as long as the longest limit.
-    fn has_limits(&self, least: f64) -> bool {
-        let limits = self.longest_limit().as_secs_f64() * least * (1.0 + WARMUP);
-        // To the nanosecond, the length is rounded.
-        let is_long = |long: Span| long.as_secs_f64() > limits * 0.999;
-        self.settings.by == By::Connections || self.long.is_none_or(is_long)
-    }
-
     /// The length of the measurement of such a trial.
     fn measured(&mut self) -> Span {
         Span::from_secs_f64(self.whole().as_secs_f64() / (1.0 + WARMUP))
-    }
-
-    /// After a trial that estimates: whether that is enough.
-    fn decide(&mut self) {
-        let last = self.seen.iter().rev().take(LIMITED_OF);
-        let limited: Vec<Limit> = last.filter_map(|o| o.limit).collect();
-        if limited.len() >= LIMITED {
-            let rate = self.bracket().0;
-            self.found(Finding::AtLeast { rate, limit: limited[0] });
-            return;
-        }
-        let trials = self.of(Purpose::Estimate).count();
-        if trials < TRIALS_MIN || !self.is_on_both_sides() || self.posterior().skew() > SKEW_MAX {
-            return;
-        }
-        let (rate, interval) = self.figures();
-        if (interval.hi - interval.lo) / 2.0 <= self.settings.precision * rate {
-            self.conclude();
-        }
     }
 
     /// The capacity and its 95 % interval. Of connections, the whole numbers below.
@@ -439,73 +402,15 @@ impl Search {
         }
     }
 
-    /// The finding from the trials so far.
-    fn conclude(&mut self) -> Step {
-        let trials = self.of(Purpose::Estimate).count();
-        if trials < TRIALS_MIN || !self.has_limits(LIMITS_MIN) {
-            return self.undecided(Lack::Budget);
-        }
-        let posterior = self.posterior();
-        let (rate, interval) = self.figures();
-        if let Some((first, second)) = self.changed(&posterior) {
-            return self.over(Finding::Changed { first, second });
-        }
-        let is_next = self.settings.by == By::Connections && interval.hi - interval.lo <= 1.0;
-        if interval.hi > interval.lo * RATIO_MAX && !is_next {
-            return self.undecided(Lack::Spread);
-        }
-        if posterior.skew() > SKEW_MAX || !self.is_on_both_sides() {
-            return self.undecided(Lack::Bursts);
-        }
-        let threshold = posterior.binding;
-        let stop = self.stop(rate);
-        self.found(Finding::Capacity { rate, interval, threshold, stop })
-    }
-
-    /// The capacities at the start and at the end of the search, if they differ beyond chance.
-    fn changed(&self, posterior: &Posterior) -> Option<(f64, f64)> {
-        let trials: Vec<&Observed> = self.of(Purpose::Estimate).collect();
-        let known: Vec<&Observed> =
-            trials.into_iter().filter(|o| o.excess[posterior.binding].is_some()).collect();
-        let data = self.data(&known).swap_remove(posterior.binding);
-        let last = known.len().max(2) as f64 - 1.0;
-        let times: Vec<f64> = (0..known.len()).map(|i| i as f64 / last - 0.5).collect();
-        let (drift, error) = posterior.drift(&data, &times);
-        let center = posterior.quantile(0.5);
-        let beyond_chance = drift.abs() > CHANGED * error && drift.abs() > self.settings.precision;
-        beyond_chance.then(|| ((center - drift / 2.0).exp(), (center + drift / 2.0).exp()))
-    }
-
-    /// What the target did in the trials in which it missed a threshold, for the most part.
-    fn stop(&self, capacity: f64) -> Stop {
-        let above: Vec<&Observed> = self
-            .valid()
-            .filter(|o| o.point.trial.rate >= capacity * 0.98 && side(o) == Some(false))
-            .collect();
-        let most = |of: &dyn Fn(&Observed) -> bool| {
-            above.iter().filter(|o| of(o)).count() * 2 > above.len()
-        };
-        let failing = |o: &Observed| o.failed || o.point.errors.value.unwrap_or(0.0) > 0.001;
-        let network = |o: &Observed| matches!(o.bottleneck, Some(Bottleneck::Network { .. }));
-        let kinds: Vec<Unit> = self.settings.thresholds.iter().map(|t| t.unit).collect();
-        if most(&failing) {
-            Stop::Errors
-        } else if most(&network) {
-            Stop::Network
-        } else if kinds.contains(&Unit::Time) || most(&|o: &Observed| !o.point.kept_up) {
-            // Times that grow with the rate of an open loop are waits.
-            Stop::Queueing
-        } else {
-            Stop::Threshold
-        }
-    }
-
-    /// The range of the prior, in logarithms: around the trials that bracket.
+    /// The range of the prior, in logarithms: around the bracket, and the trials of the estimate.
     fn range(&self) -> (f64, f64) {
-        let bracket = self.of(Purpose::Bracket).map(|o| o.point.trial.rate.ln());
-        let (low, high) = bracket
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), r| (r.min(low), r.max(high)));
-        ((high - BELOW_BRACKET).max(low) - BEYOND_BRACKET, high + BEYOND_BRACKET)
+        let (held, missed) = self.bracket();
+        let all = || self.valid().map(|o| o.point.trial.rate);
+        let held = held.unwrap_or_else(|| all().fold(f64::INFINITY, f64::min));
+        let missed = missed.unwrap_or_else(|| all().fold(0.0, f64::max));
+        let near = self.of(Purpose::Estimate).map(|o| o.point.trial.rate);
+        let (low, high) = near.fold((held, missed), |(low, high), r| (low.min(r), high.max(r)));
+        (low.ln() - BEYOND, high.ln() + BEYOND)
     }
 
     fn posterior(&mut self) -> Posterior {
@@ -515,31 +420,52 @@ impl Search {
         let trials: Vec<&Observed> = self.valid().collect();
         let range = self.range();
         let window = self.window.unwrap_or(range);
-        let caution = Caution::of(self.has_limits(LIMITS_LONG));
-        let found = Posterior::of(&self.data(&trials), range, window, caution);
+        let found = Posterior::of(&self.known(&trials), range, window);
         self.window = Some(found.window());
         self.posterior = Some(found.clone());
         found
     }
 
-    /// The data of each threshold.
-    fn data(&self, trials: &[&Observed]) -> Vec<Vec<Datum>> {
-        let usual = self.of(Purpose::Estimate).map(|o| o.point.requests as f64);
-        let (sum, n) = usual.fold((0.0, 0.0), |(sum, n), requests| (sum + requests, n + 1.0));
+    /// What is known of each threshold by these trials.
+    fn known(&self, trials: &[&Observed]) -> Vec<Known> {
+        let saturation = self.saturation().map(f64::ln);
+        let limits = match self.settings.by {
+            By::Rate => LIMITS_LONG,
+            By::Connections => LIMITS_CLOSED,
+        };
+        let long = (self.longest_limit().as_secs_f64() * limits * WORTH).max(1e-9);
         let datum = |o: &Observed, excess: f64, k: usize| {
             let trial = o.point.trial;
-            let short = trial.purpose == Purpose::Bracket;
-            let weight = if n > 0.0 { o.point.requests as f64 * n / sum } else { 1.0 };
-            let (rate, weight) = (trial.rate.ln(), weight.clamp(0.01, 4.0));
-            let twice = o.twice[k].unwrap_or(0.0);
-            let allowed = allowed(&self.settings.thresholds[k]);
-            Datum { rate, excess, twice, allowed, weight, short }
+            // Bursts are cut off by the end of a short trial, or have not begun.
+            let worth = (trial.length.as_secs_f64() / long).min(1.0);
+            let requests = o.point.requests.max(1) as f64;
+            let allowed = requests * allowed(&self.settings.thresholds[k]) * worth;
+            Datum {
+                rate: trial.rate.ln(),
+                excess,
+                allowed: allowed.max(1e-3),
+                parts: o.parts[k],
+                short: trial.purpose == Purpose::Bracket,
+            }
         };
         let of = |k: usize| {
             let known = trials.iter().filter_map(move |&o| Some((o, o.excess[k]?)));
-            known.map(|(o, excess)| datum(o, excess, k)).collect()
+            let data = known.map(|(o, excess)| datum(o, excess, k)).collect();
+            (data, Prior { saturation, depth: depth(&self.settings.thresholds[k]) })
         };
         (0..self.settings.thresholds.len()).map(of).collect()
+    }
+
+    /// The throughput of an open loop in overloads.
+    fn saturation(&self) -> Option<f64> {
+        let behind =
+            self.valid().filter(|o| self.settings.by == By::Rate && !o.point.kept_up && !o.failed);
+        let (mut completed, mut seconds) = (0.0, 0.0);
+        for o in behind {
+            completed += o.point.goodput.value.unwrap_or(0.0) * o.point.seconds;
+            seconds += o.point.seconds;
+        }
+        (completed > 0.0).then(|| completed / seconds)
     }
 }
 
@@ -549,11 +475,20 @@ fn side(observed: &Observed) -> Option<bool> {
     known.fold(None, |all, holds| Some(all.unwrap_or(true) && holds))
 }
 
-/// The share of requests that a percentile allows beyond its limit.
+/// The share of requests that a threshold allows beyond its limit. Of a mean, all.
 fn allowed(threshold: &Threshold) -> f64 {
     match threshold.figure {
         Figure::Time(_, Statistic::Percentile(p)) => 1.0 - p / 100.0,
-        _ => 0.0,
+        Figure::Count(_) if threshold.limit > 0.0 => threshold.limit.min(1.0 - threshold.limit),
+        _ => 1.0,
+    }
+}
+
+/// By how many powers of e a threshold lies below all requests.
+fn depth(threshold: &Threshold) -> f64 {
+    match threshold.figure {
+        Figure::Time(_, Statistic::Percentile(_)) => -allowed(threshold).max(1e-9).ln(),
+        _ => 1.0,
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod closed;
 mod late;
+mod spoilt;
 
 use std::env;
 
@@ -21,6 +22,10 @@ const SERVICE: f64 = 1e-3;
 enum Target {
     /// A queue with this number of servers and exponential service times.
     Servers(usize),
+    /// The same with service times that are log-normal, with this median (in seconds) and shape.
+    LogNormal(usize, f64, f64),
+    /// The same with exponential service times of this mean (in seconds).
+    Slow(usize, f64),
     /// The same with one server, whose mean service time varies by 5 % from trial to trial.
     Noisy,
     /// One server with service times of a Pareto distribution.
@@ -51,6 +56,10 @@ struct Requests {
     rejected: u64,
     left: u64,
     span: f64,
+    /// The replies within the trial, whenever they were sent.
+    completed: u64,
+    /// When the requests of `times` were sent, as shares of the trial.
+    sent: Vec<f64>,
 }
 
 const PARETO: f64 = 2.1;
@@ -62,7 +71,10 @@ impl World {
         let (warmup, length) = (trial.warmup.as_secs_f64(), trial.length.as_secs_f64());
         let end = warmup + length;
         let level = if self.target == Target::Noisy { (0.05 * rng.normal()).exp() } else { 1.0 };
-        let servers = if let Target::Servers(n) = self.target { n } else { 1 };
+        let servers = match self.target {
+            Target::Servers(n) | Target::LogNormal(n, ..) | Target::Slow(n, _) => n,
+            _ => 1,
+        };
         let mut free = vec![0.0_f64; servers];
         let mut requests = Requests { span: length, ..Requests::default() };
         let (mut now, mut window) = (0.0, (0_u64, 0_u64));
@@ -96,7 +108,9 @@ impl World {
             let start = if self.target == Target::Limited { now } else { now + wait };
             let done = start + work;
             free[first] = done;
+            requests.completed += u64::from((warmup..end).contains(&done));
             if now >= warmup {
+                requests.sent.push((now - warmup) / length);
                 requests.times.push(done - now);
                 requests.left += u64::from(done > end);
             }
@@ -110,7 +124,11 @@ impl World {
             let least = (PARETO - 1.0) / (PARETO - CUT.powf(1.0 - PARETO));
             return least * (1.0 - rng.unit()).powf(-1.0 / PARETO).min(CUT);
         }
-        -(1.0 - rng.unit()).ln()
+        match self.target {
+            Target::LogNormal(_, median, shape) => median / SERVICE * (shape * rng.normal()).exp(),
+            Target::Slow(_, mean) => -(1.0 - rng.unit()).ln() * mean / SERVICE,
+            _ => -(1.0 - rng.unit()).ln(),
+        }
     }
 
     fn factor(&self, now: f64) -> f64 {
@@ -130,19 +148,27 @@ fn quantile(times: &mut [f64], q: f64) -> Option<f64> {
 /// What a trial shows of a threshold on the p99 or on the share of errors.
 fn observed(requests: &mut Requests, trial: Trial, threshold: &Threshold) -> Observed {
     let times = &mut requests.times;
-    let (p50, p99) = (quantile(times, 0.5), quantile(times, 0.99));
     let replies = times.len() as f64;
     let errors = requests.rejected as f64 / (replies + requests.rejected as f64);
     let limit = threshold.limit;
     let beyond = |limit: f64| times.iter().filter(|t| **t > limit / 1e9).count() as f64;
-    let (over, twice) = (beyond(limit), beyond(2.0 * limit));
+    let over = beyond(limit);
+    let mut parts = [0.0; likelihood::PARTS];
+    for (sent, _) in requests.sent.iter().zip(times.iter()).filter(|(_, t)| **t > limit / 1e9) {
+        parts[((sent * 4.0) as usize).min(3)] += 1.0;
+    }
     let excess = match threshold.unit {
         Unit::Share => errors / limit,
         _ => over / replies / 0.01,
     };
+    let (p50, p99) = (quantile(times, 0.5), quantile(times, 0.99));
     let in_flight = times.iter().sum::<f64>() / requests.span;
     let kept_up = observe::has_kept_up(times.len() as u64, requests.left, in_flight);
     let of = |value: Option<f64>| Estimate { value: value.map(|s| s * 1e9), interval: None };
+    let goodput = match requests.completed {
+        0 => replies,
+        completed => completed as f64,
+    } / requests.span;
     let point = Point {
         trial,
         seconds: requests.span,
@@ -150,7 +176,8 @@ fn observed(requests: &mut Requests, trial: Trial, threshold: &Threshold) -> Obs
         p50: of(p50),
         p99: of(p99),
         errors: Estimate { value: Some(errors), interval: None },
-        goodput: Estimate { value: Some(replies / requests.span), interval: None },
+        goodput: Estimate { value: Some(goodput), interval: None },
+        excess: vec![Some(excess)],
         holds: vec![Some(excess <= 1.0)],
         kept_up,
         verdict: Verdict::Valid,
@@ -159,7 +186,8 @@ fn observed(requests: &mut Requests, trial: Trial, threshold: &Threshold) -> Obs
     };
     Observed {
         excess: vec![Some(excess)],
-        twice: vec![(threshold.unit != Unit::Share).then_some(twice / replies / 0.01)],
+        parts: vec![(!requests.sent.is_empty() && threshold.unit != Unit::Share).then_some(parts)],
+        is_host_busy: false,
         limit: None,
         interrupted: false,
         failed: errors > 0.5,
@@ -300,7 +328,8 @@ struct Row {
     errors: Vec<f64>,
     seconds: f64,
     trials: usize,
-    width: f64,
+    widths: Vec<f64>,
+    changed: u32,
 }
 
 fn row(name: &str, target: Target, threshold: &str, truth: f64) -> Row {
@@ -316,7 +345,8 @@ fn row_within(budget: Span, name: &str, target: Target, threshold: &str, truth: 
         errors: Vec::new(),
         seconds: 0.0,
         trials: 0,
-        width: 0.0,
+        widths: Vec::new(),
+        changed: 0,
     };
     let mut bias = 0.0;
     for seed in first..first + u64::from(runs) {
@@ -324,6 +354,7 @@ fn row_within(budget: Span, name: &str, target: Target, threshold: &str, truth: 
         row.seconds += answer.seconds;
         row.trials += answer.points.len();
         let Finding::Capacity { rate, interval, .. } = answer.finding else {
+            row.changed += u32::from(matches!(answer.finding, Finding::Changed { .. }));
             println!("{name}, seed {seed}: {:?}", answer.finding);
             continue;
         };
@@ -331,21 +362,22 @@ fn row_within(budget: Span, name: &str, target: Target, threshold: &str, truth: 
         row.covered += u32::from(interval.lo <= truth && truth <= interval.hi);
         row.errors.push((rate / truth - 1.0).abs());
         bias += rate / truth - 1.0;
-        row.width += (interval.hi - interval.lo) / 2.0 / truth;
+        row.widths.push((interval.hi - interval.lo) / rate);
         if env::var_os("PRONY_VERBOSE").is_some() {
             println!("{seed}: {rate:.1} {:.1}..{:.1} ({truth:.1})", interval.lo, interval.hi);
         }
     }
     row.errors.sort_by(f64::total_cmp);
+    row.widths.sort_by(f64::total_cmp);
     let n = f64::from(row.numbers.max(1));
     println!(
         "{name:14} truth {truth:7.1}: {} of {} numbers, covered {:.1} %, median error {:.2} %, \
-         half width {:.2} %, {:.0} s, {:.1} trials, bias {:.2} %",
+         median width {:.2} %, {:.0} s, {:.1} trials, bias {:.2} %",
         row.numbers,
         row.runs,
         100.0 * f64::from(row.covered) / n,
-        100.0 * row.median(),
-        100.0 * row.width / n,
+        100.0 * row.median_of(&row.errors),
+        100.0 * row.median_of(&row.widths),
         row.seconds / f64::from(row.runs),
         row.trials as f64 / f64::from(row.runs),
         100.0 * bias / n,
@@ -355,7 +387,11 @@ fn row_within(budget: Span, name: &str, target: Target, threshold: &str, truth: 
 
 impl Row {
     fn median(&self) -> f64 {
-        self.errors.get(self.errors.len() / 2).copied().unwrap_or(f64::NAN)
+        self.median_of(&self.errors)
+    }
+
+    fn median_of(&self, sorted: &[f64]) -> f64 {
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
     }
 }
 
@@ -374,7 +410,10 @@ fn check(row: &Row, error: f64) {
     let spread = (0.95 * 0.05 / numbers).sqrt();
     assert!(covered / numbers >= 0.95 - 3.5 * spread, "{covered} of {numbers}");
     assert!(row.median() <= error, "{}", row.median());
-    assert!(numbers >= 0.7 * f64::from(row.runs), "{numbers} of {}", row.runs);
+    let is_large = row.runs >= 100;
+    let least = if is_large { 0.98 } else { 0.85 } * f64::from(row.runs);
+    assert!(numbers >= least, "{numbers} of {}", row.runs);
+    assert!(!is_large || row.changed * 50 <= row.runs, "{} of {}", row.changed, row.runs);
 }
 
 #[test]
@@ -384,29 +423,58 @@ fn single_server_is_found() {
     check(&row("M/M/1 low", Target::Servers(1), "p99 < 9.21ms", truth(0.009_21)), 0.03);
 }
 
+/// The examples of users: the README's limit, at targets with two and four workers.
+#[test]
+fn workers_are_found() {
+    let of = |n: usize, mean: f64, limit: f64| truth(n, limit / mean * SERVICE) * SERVICE / mean;
+    let found = |name: &str, target, threshold: &str, truth: f64, error: f64, width: f64| {
+        let row = row(name, target, threshold, truth);
+        check(&row, error);
+        let median = row.median_of(&row.widths);
+        assert!(row.runs < 100 || median <= width, "{name}: {median}");
+    };
+    let log_normal = Target::LogNormal(4, 0.020, 0.3);
+    found("M/M/2", Target::Slow(2, 0.01), "p99 < 100ms", of(2, 0.01, 0.1), 0.04, 0.16);
+    found("log-normal 60", log_normal, "p99 < 60ms", LOG_NORMAL[1], 0.03, 0.15);
+    found("M/M/4 slow", Target::Slow(4, 0.02), "p99 < 200ms", of(4, 0.02, 0.2), 0.05, 0.25);
+    if env::var_os("PRONY_CAPACITY").is_none() {
+        return;
+    }
+    found("M/M/4 fast", Target::Slow(4, 0.005), "p99 < 50ms", of(4, 0.005, 0.05), 0.03, 0.15);
+    found("log-normal 200", log_normal, "p99 < 200ms", LOG_NORMAL[0], 0.05, 0.25);
+    let short = Target::LogNormal(4, 1e-3, 0.8);
+    found("log-normal fast", short, "p99 < 10ms", LOG_NORMAL[2], 0.02, 0.15);
+}
+
+/// The capacities with log-normal service times, by bisection with the same 20,000 s and more of
+/// load.
+const LOG_NORMAL: [f64; 3] = [177.7, 135.8, 2_362.0];
+
 /// Close to saturation, and within the shortest budget, trials are short for the queue: intervals
 /// are wide, and hold the truth.
 #[test]
 fn short_trials_have_wide_intervals() {
     let truth = |limit: f64| 1.0 / SERVICE - 100_f64.ln() / limit;
-    check(&row("M/M/1 high", Target::Servers(1), "p99 < 150ms", truth(0.150)), 0.02);
+    check(&row("M/M/1 high", Target::Servers(1), "p99 < 150ms", truth(0.150)), 0.04);
     let threshold = "p99 < 46.05ms";
     let least = least_budget(By::Rate, &settings(threshold, 0).thresholds);
     assert_eq!(least, Span::from_secs_f64(0.046_05 * 1_500.0));
     let row = row_within(least, "M/M/1 in 69 s", Target::Servers(1), threshold, truth(0.046_05));
-    // Most such searches have no number.
-    assert!(row.numbers * 5 >= row.runs, "{} of {}", row.numbers, row.runs);
+    assert!(row.numbers * 10 >= row.runs * 9, "{} of {}", row.numbers, row.runs);
     let misses = f64::from(row.numbers - row.covered);
     assert!(misses <= 3.0 + 0.05 * f64::from(row.numbers), "{} of {}", row.covered, row.numbers);
 }
 
-/// A search that is too short for its limit says so, whatever it has seen.
+/// A search that is too short for its limit has a number with a wide interval, and a price.
 #[test]
-fn too_short_a_search_has_no_number() {
+fn too_short_a_search_has_a_wide_interval() {
     for seed in 0..5 {
         let settings = Settings { budget: Span::from_secs(20), ..settings("p99 < 46.05ms", seed) };
         let finding = search(Target::Servers(1), settings).finding;
-        assert!(matches!(finding, Finding::Undecided { lack: Lack::Budget, .. }), "{finding:?}");
+        let Finding::Capacity { interval, more_seconds: Some(seconds), .. } = finding else {
+            panic!("{finding:?}");
+        };
+        assert!(interval.hi > interval.lo * 1.05 && seconds > 60.0, "{interval:?} {seconds}");
     }
 }
 
@@ -437,12 +505,13 @@ fn server_that_rejects_above_a_rate_is_found() {
     check(&row("503", Target::Limited, "errors < 1%", limited()), 0.02);
 }
 
-/// The tail is so heavy that nearly all searches of 5 minutes give no number.
+/// The tail is so heavy that searches of 5 minutes have not seen its largest bursts.
 #[test]
-fn heavy_tail_is_found_or_left_undecided() {
+fn heavy_tail_has_wide_intervals() {
     let row = row("Pareto", Target::Pareto, "p99 < 40ms", PARETO_TRUTH);
-    // 2 % of the searches give a wrong number (docs/capacity.md).
-    assert!((row.numbers - row.covered) * 10 <= row.runs, "{} of {}", row.covered, row.numbers);
+    // A fifth of the intervals do not hold the truth (docs/capacity.md).
+    assert!(row.covered * 2 >= row.numbers, "{} of {}", row.covered, row.numbers);
+    assert!(row.median_of(&row.widths) > 0.15, "{:?}", row.widths);
 }
 
 /// Three hours are enough for it.

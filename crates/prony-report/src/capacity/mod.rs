@@ -30,6 +30,8 @@ pub struct Capacity {
     pub arrivals: String,
     /// The thresholds, as they were given.
     pub thresholds: Vec<String>,
+    /// Half the width of the interval that was asked for, as a share of the capacity.
+    pub accuracy: f64,
     /// The answer in one sentence.
     pub sentence: String,
     /// The command that loads the target with 80 % of its capacity.
@@ -44,7 +46,7 @@ pub struct Capacity {
 
 impl Capacity {
     /// The report of an answer. The caller fills in the public fields that it knows.
-    pub fn new(answer: Answer, thresholds: Vec<String>) -> Self {
+    pub fn new(answer: Answer, thresholds: Vec<String>, accuracy: f64) -> Self {
         let mut report = Self {
             schema: SCHEMA,
             version: String::new(),
@@ -54,6 +56,7 @@ impl Capacity {
             seed: 0,
             arrivals: String::new(),
             thresholds,
+            accuracy,
             sentence: String::new(),
             run_at_80_percent: None,
             notes: Vec::new(),
@@ -95,6 +98,12 @@ impl Capacity {
     /// A level of the load, with its unit.
     pub(super) fn level(&self, level: f64) -> String {
         self::level(self.answer.by, level)
+    }
+
+    /// The threshold that is missed first, and its index.
+    pub(super) fn binding(&self) -> Option<(usize, &str)> {
+        let Finding::Capacity { threshold, .. } = self.answer.finding else { return None };
+        Some((threshold, self.thresholds.get(threshold)?))
     }
 
     /// The trials of the curve, by rate.

@@ -21,14 +21,20 @@ pub(super) fn sentence(report: &Capacity) -> String {
         (None, None) => "no trial has decided a threshold".into(),
     };
     match &report.answer.finding {
-        Finding::Capacity { rate, interval, threshold, stop } => format!(
-            "The capacity is {} (95 % CI {} to {}){}. Beyond it, {} is missed: {}.",
+        Finding::Capacity { rate, interval, threshold, stop, more_seconds } => format!(
+            "The capacity is {}{} (95 % CI {} to {}{}){}. Beyond it, {} is missed: {}.",
+            if more_seconds.is_some() { "about " } else { "" },
             report.level(*rate),
             bare(report, interval.lo),
             bare(report, interval.hi),
+            more_seconds.map_or_else(String::new, |seconds| more(report, seconds)),
             throughput(&report.answer),
             named(*threshold),
             stops(*stop),
+        ),
+        Finding::AtLeast { rate: Some(rate), limit: Limit::Budget } => format!(
+            "The capacity is at least {}: the budget ended before a threshold was missed.",
+            report.level(*rate)
         ),
         Finding::AtLeast { rate: Some(rate), limit } => {
             format!(
@@ -41,9 +47,10 @@ pub(super) fn sentence(report: &Capacity) -> String {
             format!("No load could be offered as planned; {} is the limit.", what(*limit))
         }
         Finding::Nowhere { rate, threshold } => format!(
-            "The target misses {} even at {}, the lowest rate that was tried.",
-            named(*threshold),
-            report.level(*rate)
+            "The capacity is at most {}: the target misses {} even there, at the lowest level that \
+             was tried.",
+            report.level(*rate),
+            named(*threshold)
         ),
         Finding::Changed { first, second } => format!(
             "The target changed during the search: its capacity went from about {} to about {}. \
@@ -54,8 +61,8 @@ pub(super) fn sentence(report: &Capacity) -> String {
         Finding::NotRecovered { held, overload, probe, before_ns, after_ns, waited } => {
             not_recovered(report, *held, (*overload, *probe), (*before_ns, *after_ns), *waited)
         }
-        Finding::Undecided { lack, held, missed } => {
-            format!("{}: {}.", why(*lack), bounds(*held, *missed))
+        Finding::Undecided { lack: Lack::Budget, held, missed } => {
+            format!("The budget ended before a trial was complete: {}.", bounds(*held, *missed))
         }
         Finding::Interrupted { held, missed, estimate } => {
             let so_far = match (estimate.value, estimate.interval) {
@@ -72,22 +79,21 @@ pub(super) fn sentence(report: &Capacity) -> String {
     }
 }
 
-/// Why there is no number.
-fn why(lack: Lack) -> &'static str {
-    match lack {
-        Lack::Budget => "The budget ended before there were enough trials",
-        Lack::Spread => "The trials differ too much for a number",
-        Lack::Bursts => {
-            "What passes the limit comes in too few bursts for a number; search for longer \
-             (--budget)"
-        }
-    }
+/// What the accuracy that was asked for would need.
+fn more(report: &Capacity, seconds: f64) -> String {
+    let minutes = (seconds / 60.0).ceil();
+    let time = match minutes {
+        m if m < 120.0 => format!("{m:.0} min"),
+        m => format!("{:.0} h", (m / 60.0).ceil()),
+    };
+    format!("; the asked {} would need about {time} more", units::percent(report.accuracy))
 }
 
 fn what(limit: Limit) -> &'static str {
     match limit {
         Limit::Meter => "the load generator",
         Limit::Connections => "the connection limit (-c)",
+        Limit::Budget => "the budget",
     }
 }
 

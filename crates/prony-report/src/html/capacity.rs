@@ -31,10 +31,18 @@ pub(super) fn page(report: &Capacity) -> Markup {
             (measured_with(&report.arrivals_words(), report.seed, &report.host))
         }
         @if !report.command.is_empty() { pre { (typed(&report.command)) } }
+        @if !report.answer.curve.is_empty() {
+            h2 { "The limit" }
+            (plots::figure(
+                &plot::capacity_chart(report), "limit",
+                "The excess is the share of requests beyond the limit over the share that is \
+                 allowed (of a mean, the mean over its limit). Dashed: the 95 % band of the curve.",
+            ))
+        }
         h2 { "Load and latency" }
         @if report.curve().iter().any(|p| p.p50.value.is_some()) {
             (plots::figure(
-                &plot::capacity_chart(report), "capacity",
+                &plot::latency_chart(report), "capacity",
                 "Both axes are logarithmic. Bars: 95 % confidence intervals of p50 and p99.",
             ))
         }

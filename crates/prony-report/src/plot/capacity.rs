@@ -1,7 +1,8 @@
-//! The load-latency curve: response times by rate or connections, both logarithmic; and the
-//! throughput of closed loops.
+//! The charts of a search for a capacity: response times by rate or connections, both logarithmic,
+//! and the throughput of closed loops.
 
 use prony_core::capacity::{By, Estimate, Finding, Point};
+use prony_core::threshold::{Threshold, Unit};
 use prony_core::units::Span;
 
 use super::super::capacity::Capacity;
@@ -14,14 +15,15 @@ type Kind = (&'static str, fn(&Point) -> Estimate);
 
 const KINDS: [Kind; 2] = [("p50", |p| p.p50), ("p99", |p| p.p99)];
 
-/// The chart.
-pub(crate) fn chart(report: &Capacity) -> Chart {
+/// The response times of the trials, as points, and the limit of a time.
+pub(crate) fn latency(report: &Capacity) -> Chart {
     let points = report.curve();
     let figures = points.iter().flat_map(|p| KINDS.iter().map(|(_, figure)| figure(p)));
     let ends = figures.flat_map(|e| {
         let interval = e.interval.map(|i| [i.lo, i.hi]);
         e.value.into_iter().chain(interval.into_iter().flatten())
     });
+    let ends = ends.chain(limit(report).map(|(_, ns)| ns));
     let times: Vec<Span> = ends.map(|ns| Span(ns as u64)).collect();
     let curve = |(name, figure): Kind| {
         let place = |p: &&Point| Some((place_of_rate(p.trial.rate), time(figure(p).value?)));
@@ -29,20 +31,22 @@ pub(crate) fn chart(report: &Capacity) -> Chart {
             let interval = figure(p).interval?;
             Some((place_of_rate(p.trial.rate), [time(interval.lo), time(interval.hi)]))
         };
-        let line: Vec<(f64, f64)> = points.iter().filter_map(place).collect();
-        let pieces =
-            if line.is_empty() { Vec::new() } else { vec![Piece { points: line, sure: true }] };
+        let dot = |place| Piece { points: vec![place], sure: true };
         Curve {
             name: name.to_owned(),
             tone: None,
-            pieces,
+            pieces: points.iter().filter_map(place).map(dot).collect(),
             bars: points.iter().filter_map(bar).collect(),
         }
     };
-    let marks = match report.answer.finding {
-        Finding::Capacity { rate, .. } => vec![(place_of_rate(rate), "capacity")],
-        _ => Vec::new(),
-    };
+    let x = levels(report);
+    let mut curves: Vec<Curve> = KINDS.into_iter().map(curve).collect();
+    curves.extend(limit(report).map(|(name, ns)| Curve {
+        name: name.to_owned(),
+        tone: None,
+        pieces: vec![Piece { points: vec![(x.from, time(ns)), (x.to, time(ns))], sure: true }],
+        bars: Vec::new(),
+    }));
     Chart {
         about: format!(
             "Response time over {}, both on logarithmic axes: median and 99th percentile of each \
@@ -53,10 +57,10 @@ pub(crate) fn chart(report: &Capacity) -> Chart {
         headline: Some(format!("Load and latency of {}", report.target)),
         title: of(report.answer.by).1.into(),
         warning: None,
-        x: levels(report),
+        x,
         y: Axis::times("response time", times.into_iter()),
-        curves: KINDS.into_iter().map(curve).collect(),
-        marks,
+        curves,
+        marks: marks(report),
         heat: None,
     }
 }
@@ -65,7 +69,26 @@ fn time(ns: f64) -> f64 {
     place_of(Span(ns as u64))
 }
 
-fn place_of_rate(rate: f64) -> f64 {
+/// The threshold of a time that is missed first, or else the first one, and its limit.
+fn limit(report: &Capacity) -> Option<(&str, f64)> {
+    let binding = report.binding().map(|(_, threshold)| threshold);
+    let all = binding.into_iter().chain(report.thresholds.iter().map(String::as_str));
+    all.filter_map(|name| {
+        let threshold: Threshold = name.parse().ok()?;
+        (threshold.unit == Unit::Time).then_some((name, threshold.limit))
+    })
+    .next()
+}
+
+/// The capacity, if it was found.
+pub(super) fn marks(report: &Capacity) -> Vec<(f64, &'static str)> {
+    match report.answer.finding {
+        Finding::Capacity { rate, .. } => vec![(place_of_rate(rate), "capacity")],
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn place_of_rate(rate: f64) -> f64 {
     rate.max(1e-3).log2()
 }
 

@@ -7,6 +7,7 @@
 
 mod axis;
 mod capacity;
+mod capacity_fit;
 mod chart;
 mod comparison;
 mod curves;
@@ -20,7 +21,7 @@ mod trend;
 use maud::Markup;
 use prony_core::summary::Verdict;
 
-pub(super) use capacity::{chart as capacity_chart, throughput as throughput_chart};
+pub(super) use capacity::{latency as latency_chart, throughput as throughput_chart};
 pub(super) use chart::Chart;
 pub(super) use comparison::{over_blocks, shift};
 pub(super) use curves::{Distribution, failures, latencies, percentiles, rates};
@@ -62,6 +63,11 @@ pub(super) fn spectrum_svg(s: &Spectrum) -> String {
 /// The same as a bitmap.
 pub(super) fn spectrum_png(s: &Spectrum) -> Vec<u8> {
     png::file(&spectrum_chart(s).draw(ALONE))
+}
+
+/// The fitted curve of a capacity, or without an estimate the response times.
+pub(super) fn capacity_chart(report: &Capacity) -> Chart {
+    capacity_fit::chart(report).unwrap_or_else(|| latency_chart(report))
 }
 
 /// The plot of a capacity as a standalone file.

@@ -243,10 +243,10 @@ Examples:
       --threshold 'errors < 0.1%' --budget 10m --beyond 1.5 -o capacity.html
       also measures at 1.5 times the capacity, and writes a page with plots
 
-Exit codes: 0 a capacity was found; 97 there is no number (the budget is too
-short, the trials differ too much, the target changed or did not recover); 98
-the load generator or the connection limit is the limit; 99 a threshold is
-missed at the lowest rate; 130 interrupted.";
+Exit codes: 0 a capacity was found; 97 there is no number (the budget ended
+before a threshold was missed, the target changed or did not recover); 98 the
+load generator or the connection limit is the limit; 99 a threshold is missed at
+the lowest rate; 130 interrupted.";
 
 /// After the options of `prony llm --help`.
 pub(super) const LLM_END: &str = "\

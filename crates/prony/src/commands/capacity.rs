@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use prony_core::capacity::{By, Finding, Purpose, Search, Settings, Trial, least_budget};
+use prony_core::capacity::{By, Finding, Limit, Purpose, Search, Settings, Trial, least_budget};
 use prony_core::plan::Plan;
 use prony_core::schedule::{Arrivals, ArrivalsArg};
 use prony_core::serve::ServerBehavior;
@@ -72,10 +72,11 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
         found.at_80_percent().map(|level| at_level(args.levels(), &found.command, &level, load));
     found.notes.extend(notes);
     found.notes.extend(
-        cap.filter(|_| is_limited(&found))
+        cap.filter(|_| is_limited_by(&found, Limit::Connections))
             .map(|why| format!("The number of connections is limited: {why}.")),
     );
-    if args.levels() == By::Connections && is_limited(&found) && args.load.connections.is_none() {
+    let is_capped = is_limited_by(&found, Limit::Connections);
+    if args.levels() == By::Connections && is_capped && args.load.connections.is_none() {
         let why = &around.connections_why;
         found.notes.push(format!("The number of connections is limited: {why}."));
     }
@@ -118,6 +119,7 @@ fn run_trials(
     let embedding = load.output.embedding.as_ref();
     let steps = Steps::new(load.output.quiet || load.output.no_progress, embedding);
     let thresholds = settings.thresholds.iter().map(ToString::to_string).collect();
+    let accuracy = settings.precision;
     let mut host = String::new();
     let mut show = |search: &Search, trial: &Trial| steps.show(&progress(search, trial));
     let answer = match load.exec.simulate {
@@ -170,7 +172,7 @@ fn run_trials(
     };
     steps.finish();
     let (answer, error) = answer?;
-    let mut found = Capacity::new(answer, thresholds);
+    let mut found = Capacity::new(answer, thresholds, accuracy);
     found.host = host;
     found.notes.extend(error.as_ref().map(|why| format!("The search has ended early: {why}.")));
     Ok((found, error))
@@ -261,13 +263,14 @@ fn arrivals(by: By, load: &LoadArgs) -> String {
     }
 }
 
-fn is_limited(found: &Capacity) -> bool {
-    matches!(found.answer.finding, Finding::AtLeast { .. })
+fn is_limited_by(found: &Capacity, by: Limit) -> bool {
+    matches!(found.answer.finding, Finding::AtLeast { limit, .. } if limit == by)
 }
 
 fn exit(found: &Capacity, load: &LoadArgs) -> Exit {
     match found.answer.finding {
         Finding::Capacity { .. } => Exit::Done,
+        Finding::AtLeast { limit: Limit::Budget, .. } => Exit::Undecided,
         Finding::AtLeast { .. } if load.exec.accept_invalid => Exit::Done,
         Finding::AtLeast { .. } => Exit::NotValid,
         Finding::Nowhere { .. } => Exit::Missed,

@@ -171,6 +171,13 @@ fn by_connections() {
     found_within(&[&words[..], &rest].concat(), 40.0);
 }
 
+/// Whether a search did not reach its accuracy, and its interval holds the truth but for 5 %.
+fn is_wide_around(report: &Value, truth: f64) -> bool {
+    let finding = &report["finding"];
+    let end = |name: &str| finding["interval"][name].as_f64().expect("an end");
+    finding["more_seconds"].is_number() && end("lo") < truth * 1.05 && truth * 0.95 < end("hi")
+}
+
 /// Searches once of three times for a capacity, which is within 5 % of the truth. A busy machine
 /// can leave a search without a number, but cannot make a wrong number right.
 fn found_within(words: &[&str], truth: f64) {
@@ -180,7 +187,8 @@ fn found_within(words: &[&str], truth: f64) {
         match (ended.code, report["finding"]["rate"].as_f64()) {
             (0, Some(found)) => {
                 // 38 of 40 are within 5 %; their ratio is not, because it is rounded.
-                assert!((found - truth).abs() <= truth * 0.05, "{found}, not {truth}")
+                let near = (found - truth).abs() <= truth * 0.05;
+                assert!(near || is_wide_around(&report, truth), "{found}, not {truth}");
             }
             // The load generator was the limit: then it says no more.
             (98, Some(least)) => assert!(least <= truth * 1.05, "at least {least}, not {truth}"),
@@ -274,7 +282,8 @@ fn capacity_is_found_on_several_workers() {
         match ended.code {
             0 => {
                 let rate = rate.expect("a rate");
-                assert!((rate / truth - 1.0).abs() < 0.1, "{rate} for {truth}");
+                let near = (rate / truth - 1.0).abs() < 0.1;
+                assert!(near || is_wide_around(&report, truth), "{rate} for {truth}");
             }
             // Beside other work, the load generator can be the limit: then it says no more.
             97 | 98 => assert!(rate.is_none_or(|rate| rate < truth * 1.1), "{rate:?}, for {truth}"),

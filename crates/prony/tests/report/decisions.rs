@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use prony_core::capacity::{
-    Answer, By, Estimate, Finding, Lack, Limit, Point, Purpose, Recovery, Scalability, Stop, Trial,
+    Answer, By, Estimate, Finding, Fitted, Lack, Limit, Point, Purpose, Recovery, Scalability,
+    Stop, Trial,
 };
 use prony_core::comparison::{self, Design, Figure, Measured, Rounds};
 use prony_core::record::hist::Hist;
@@ -34,6 +35,7 @@ fn point(purpose: Purpose, verdict: Verdict, remark: Option<&str>) -> Point {
         p99: NONE,
         errors: SOME,
         goodput: SOME,
+        excess: vec![Some(0.5), None, None],
         holds: vec![Some(true), Some(false), None],
         kept_up: true,
         verdict,
@@ -50,14 +52,19 @@ fn findings() -> Vec<Finding> {
         Finding::Interrupted { held: None, missed: Some(2.0), estimate: SOME },
     ];
     for stop in [Stop::Queueing, Stop::Errors, Stop::Network, Stop::Threshold] {
-        all.push(Finding::Capacity { rate: 2.0, interval: INTERVAL, threshold: 0, stop });
+        all.push(Finding::Capacity {
+            rate: 2.0,
+            interval: INTERVAL,
+            threshold: 0,
+            stop,
+            more_seconds: (stop == Stop::Queueing).then_some(90.0),
+        });
     }
-    for limit in [Limit::Meter, Limit::Connections] {
+    for limit in [Limit::Meter, Limit::Connections, Limit::Budget] {
         all.extend([None, Some(2.0)].map(|rate| Finding::AtLeast { rate, limit }));
     }
-    for lack in [Lack::Budget, Lack::Spread, Lack::Bursts] {
-        all.push(Finding::Undecided { lack, held: Some(1.0), missed: None });
-    }
+    let lack = Lack::Budget;
+    all.push(Finding::Undecided { lack, held: Some(1.0), missed: None });
     for (held, after_ns) in [(None, Some(1e9)), (Some(1.0), None)] {
         let (overload, probe, before_ns, waited) = (9.0, 1.0, 1e6, 60.0);
         all.push(Finding::NotRecovered { held, overload, probe, before_ns, after_ns, waited });
@@ -88,12 +95,13 @@ fn capacity(
         by,
         finding,
         points,
+        curve: vec![Fitted { rate: 2.0, excess: 1.0, interval: INTERVAL }],
         recoveries: vec![Recovery { overload: 9.0, probe: 1.0, seconds: 3.0 }],
         throughput: scalability.map(|_| SOME),
         scalability,
         seconds: 60.0,
     };
-    let mut report = Capacity::new(answer, vec!["p99 < 50ms".into()]);
+    let mut report = Capacity::new(answer, vec!["p99 < 50ms".into()], 0.02);
     report.arrivals = "Poisson".into();
     report.run_at_80_percent = Some(vec!["prony".into()]);
     let bytes = report.render(Format::Json).expect("it has a JSON report");

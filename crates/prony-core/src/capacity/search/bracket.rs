@@ -1,15 +1,21 @@
 //! Bracketing: short trials, each rate twice the one before, until a threshold is missed.
 
-use super::{AGAIN, LIMITS_SHORT, Observed, Phase, SHORT, Search, WARMUP, at_least, side};
-use crate::capacity::{By, Finding, Lack, Limit, Purpose, Step};
+use super::{AGAIN, LIMITS_SHORT, Observed, Phase, SHORT, Search, WARMUP, allowed, at_least, side};
+use crate::capacity::{By, Finding, Limit, Purpose, Step};
 use crate::units::Span;
+
+/// A trial that would be missed by chance with a higher probability shows nothing.
+const DOUBT: f64 = 0.02;
 
 impl Search {
     pub(super) fn next_bracket(&mut self) -> Step {
         let length = self.short();
         let room = (length.as_secs_f64() * (1.0 + WARMUP)).min(self.settings.budget.as_secs_f64());
         if self.left().as_secs_f64() < room {
-            return self.undecided(Lack::Budget);
+            return self.unbracketed();
+        }
+        if let Some(rate) = self.doubtful() {
+            return self.run(rate, length * AGAIN, Purpose::Bracket);
         }
         let from = self.settings.from;
         let rates = |o: &Observed| o.point.trial.rate;
@@ -57,6 +63,9 @@ impl Search {
 
     /// The next rate below one at which the load generator was the limit.
     fn below_ceiling(&mut self, held: Option<f64>, ceiling: f64) -> Option<f64> {
+        if self.is_noise(held) {
+            return self.repeated(held, ceiling);
+        }
         self.tries += 1;
         match held {
             // Once more: a processor may have been busy for a moment.
@@ -70,6 +79,51 @@ impl Search {
         }
     }
 
+    /// A trial that brackets is short: a few requests beyond the limit can be chance. Then it shows
+    /// nothing, until a longer one has.
+    pub(super) fn with_doubt(&self, mut observed: Observed) -> Observed {
+        let trial = observed.point.trial;
+        let is_first = trial.length <= self.short();
+        let is_sure = !observed.point.kept_up || observed.failed || observed.limit.is_some();
+        if trial.purpose != Purpose::Bracket || !is_first || is_sure {
+            return observed;
+        }
+        let requests = observed.point.requests as f64;
+        for (k, threshold) in self.settings.thresholds.iter().enumerate() {
+            let allowed = requests * allowed(threshold);
+            let beyond = observed.excess[k].unwrap_or(0.0) * allowed;
+            if allowed < requests && beyond > allowed && by_chance(beyond.round(), allowed) > DOUBT
+            {
+                observed.point.holds[k] = None;
+            }
+        }
+        observed
+    }
+
+    /// A longer trial at the same rate overrules shorter ones that missed a threshold there.
+    pub(super) fn overrule(&mut self, observed: &Observed) {
+        let trial = observed.point.trial;
+        if side(observed) != Some(true) || observed.limit.is_some() {
+            return;
+        }
+        for before in &mut self.seen {
+            let is_same = before.point.trial.rate == trial.rate;
+            if is_same && before.point.trial.length < trial.length {
+                before.point.holds.iter_mut().for_each(|holds| *holds = None);
+            }
+        }
+    }
+
+    /// The rate of the last trial, if it was missed by so few requests that it is tried again.
+    fn doubtful(&self) -> Option<f64> {
+        let last = self.valid().last()?;
+        let trial = last.point.trial;
+        let missed = last.point.holds.iter().zip(&last.excess);
+        let mut doubts = missed.filter(|(holds, e)| holds.is_none() && e.is_some_and(|e| e > 1.0));
+        let is_doubtful = trial.purpose == Purpose::Bracket && doubts.next().is_some();
+        (is_doubtful && side(last) != Some(false)).then_some(trial.rate)
+    }
+
     /// The length of the measurement of a trial that brackets.
     pub(super) fn short(&self) -> Span {
         let times = self.longest_limit() * LIMITS_SHORT;
@@ -81,8 +135,19 @@ impl Search {
     }
 
     /// The threshold that the last trial has missed.
-    fn first_missed(&self) -> usize {
+    pub(super) fn first_missed(&self) -> usize {
         let holds = self.valid().last().map(|o| &o.point.holds);
         holds.and_then(|h| h.iter().position(|holds| *holds == Some(false))).unwrap_or(0)
     }
+}
+
+/// The probability that a Poisson variate of this mean is at least `count`.
+fn by_chance(count: f64, mean: f64) -> f64 {
+    let (mut term, mut below, mut k) = ((-mean).exp(), 0.0, 0.0);
+    while k < count {
+        below += term;
+        k += 1.0;
+        term *= mean / k;
+    }
+    1.0 - below
 }

@@ -275,3 +275,30 @@ fn probes_last_as_long_as_their_requests() {
     }
     assert!(probes > 0);
 }
+
+/// A wall between two numbers of connections is found exactly.
+#[test]
+fn wall_by_connections_is_found_exactly() {
+    let threshold: Threshold = "p99 < 20ms".parse().expect("a threshold");
+    for seed in 0..3 {
+        let mut search = Search::new(by_connections("p99 < 20ms", seed));
+        let answer = loop {
+            match search.step() {
+                Step::Done(answer) => break answer,
+                Step::Run(trial) => {
+                    let seconds = trial.length.as_secs_f64();
+                    let times = vec![trial.rate * 1e-3 - 1e-5; (seconds * 1e3) as usize];
+                    let mut requests = Requests { times, span: seconds, ..Requests::default() };
+                    let seen = observed(&mut requests, trial, &threshold);
+                    search.feed(seen, trial.warmup + trial.length);
+                }
+            }
+        };
+        let Finding::Capacity { rate, interval, .. } = answer.finding else {
+            panic!("{:?}", answer.finding);
+        };
+        let near = 19.0..=20.0;
+        let all = [rate, interval.lo, interval.hi];
+        assert!(all.iter().all(|n| near.contains(n)), "{rate} {interval:?}");
+    }
+}
