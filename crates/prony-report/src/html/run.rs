@@ -12,6 +12,7 @@ use super::super::phases::{self, Part};
 use super::super::text::Fact;
 use super::super::units;
 use super::{checks, figures, logged, plots, scrolling, text, verdict, words};
+use crate::main_times::{self, SHOWN};
 use crate::shell::typed;
 
 /// All sections. `id` is the prefix of their ids.
@@ -26,6 +27,10 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
             ul { @for note in &summary.run.notes { li { (note) } } }
         }
         (thresholds(summary))
+        @if !t.names.is_empty() {
+            h2 { "Requests by name" }
+            (figures::names(&summary.plan.names, t))
+        }
         h2 { "The test" }
         (what(summary))
         h2 { "Results" }
@@ -61,10 +66,6 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
         @if has_errors { h2 { "Errors" } (errors(summary)) }
         @if !t.statuses.is_empty() { h2 { "Statuses" } (statuses(t)) }
         @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(summary, sessions)) }
-        @if !t.names.is_empty() {
-            h2 { "Requests by name" }
-            (figures::names(&summary.plan.names, t))
-        }
         (logged::against_log(summary))
         (checks::groups(summary))
         (checks::checks(summary))
@@ -105,20 +106,29 @@ fn thresholds(summary: &Summary) -> Markup {
 /// The most important figures.
 fn tiles(summary: &Summary) -> Markup {
     let t = &summary.main;
-    let response = &t.times.response;
     html! {
         dl.tiles {
             div { dt { "completed rate" } dd { (figures::rate(t.rate())) } }
             @if let Some(target) = summary.target_rate() {
                 div { dt { "target rate" } dd { (figures::rate(target)) } }
             }
+            @for time in main_times::of(summary) {
+                @for (name, q) in SHOWN.into_iter().chain([("max", 1.0)]) {
+                    div {
+                        dt { (time.name) " " (name) }
+                        dd { (figures::time(time.times.quantile(q))) }
+                        @if time.times.quantile(q).is_none() {
+                            dd.why { (missing(time.times, q)) }
+                        }
+                    }
+                }
+            }
             div { dt { "requests" } dd { (figures::count(t.replies + t.failed)) } }
-            div { dt { "failed" } dd { (figures::count(t.failed)) } }
-            @for (name, q) in [("p50", 0.5), ("p99", 0.99), ("max", 1.0)] {
-                div {
-                    dt { "response " (name) }
-                    dd { (figures::time(response.quantile(q))) }
-                    @if response.quantile(q).is_none() { dd.why { (missing(response, q)) } }
+            div {
+                dt { "failed" }
+                dd { (figures::count(t.failed)) }
+                @if let Some(share) = t.error_share().filter(|_| t.failed > 0) {
+                    dd.why { (units::percent(share)) }
                 }
             }
         }
