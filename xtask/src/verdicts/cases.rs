@@ -86,8 +86,9 @@ pub(super) struct Case {
     pub(super) serve: &'static str,
     pub(super) load: String,
     pub(super) target: Target,
-    /// Whether it needs little processor time although the meter has a fault.
-    pub(super) is_small: bool,
+    /// Whether it needs so little processor time, and measures such long times, that others can
+    /// run at the same time.
+    pub(super) can_run_concurrently: bool,
 }
 
 impl Case {
@@ -107,12 +108,6 @@ impl Case {
     /// Whether it has no fault.
     pub(super) fn is_clean(&self) -> bool {
         self.fault == Fault::None && self.server_fault.is_none()
-    }
-
-    /// Whether it needs little processor time, so that others can run at the same time.
-    pub(super) fn can_run_concurrently(&self) -> bool {
-        let concurrent = [Fault::None, Fault::Short, Fault::Interrupted];
-        concurrent.contains(&self.fault) || self.is_small
     }
 
     /// The server's options.
@@ -150,8 +145,20 @@ impl Model {
         let load = format!("{load} --driver {driver}");
         let target = Target::Url("http");
         let expected = fault.expected();
-        let (model, server_fault, is_small) = (self.name, None, false);
-        Case { fault, model, driver, expected, server_fault, serve, load, target, is_small }
+        let (model, server_fault) = (self.name, None);
+        let concurrent = [Fault::None, Fault::Short, Fault::Interrupted];
+        let can_run_concurrently = concurrent.contains(&fault);
+        Case {
+            fault,
+            model,
+            driver,
+            expected,
+            server_fault,
+            serve,
+            load,
+            target,
+            can_run_concurrently,
+        }
     }
 
     fn full(&self, driver: &'static str, rates: &Rates) -> Option<String> {

@@ -34,9 +34,6 @@ struct Kind {
     /// More than one processor can do; with it the server has the options of `serve_full`.
     full: &'static str,
     serve_full: &'static str,
-    /// Whether what the small load measures takes so long that other load on the machine does not
-    /// distort it. Otherwise it has no clean case.
-    is_slow: bool,
 }
 
 const KINDS: [Kind; 13] = [
@@ -48,7 +45,6 @@ const KINDS: [Kind; 13] = [
         small: "-c 10 -n 10 --messages 20/s --messages-time TIME -b hello",
         full: "-c 10 -n 10 --messages 20k/s --messages-time TIME -b hello",
         serve_full: "--ws echo",
-        is_slow: true,
     },
     Kind {
         name: "websocket all",
@@ -58,7 +54,6 @@ const KINDS: [Kind; 13] = [
         small: "-c 10 -n 10 --messages 200/s --messages-over all --messages-time TIME -b hello",
         full: "-c 10 -n 10 --messages 200k/s --messages-over all --messages-time TIME -b hello",
         serve_full: "--ws echo",
-        is_slow: true,
     },
     Kind {
         name: "websocket once",
@@ -68,7 +63,6 @@ const KINDS: [Kind; 13] = [
         small: "-c 10 -d TIME -b hello",
         full: "-c 64 -d TIME -b hello",
         serve_full: "--ws echo",
-        is_slow: true,
     },
     Kind {
         name: "websocket closed",
@@ -78,7 +72,6 @@ const KINDS: [Kind; 13] = [
         small: "10",
         full: "64",
         serve_full: "--ws echo",
-        is_slow: true,
     },
     Kind {
         name: "websocket http2",
@@ -88,7 +81,6 @@ const KINDS: [Kind; 13] = [
         small: "--h2c -c 2 --streams 5 -n 10 --messages 20/s --messages-time TIME -b hello",
         full: "--h2c -c 2 --streams 5 -n 10 --messages 20k/s --messages-time TIME -b hello",
         serve_full: "--ws echo",
-        is_slow: true,
     },
     Kind {
         name: "broadcast",
@@ -100,7 +92,6 @@ const KINDS: [Kind; 13] = [
         full: "-c 40 --publishers 2 --publish-after 200ms --subscribers-wait 400ms \
                --messages 4k/s --messages-time TIME -b hello",
         serve_full: "--ws broadcast",
-        is_slow: true,
     },
     Kind {
         name: "push",
@@ -110,7 +101,6 @@ const KINDS: [Kind; 13] = [
         small: "-c 10 -n 10 --stream messages --stream-time TIME",
         full: "-c 40 -n 40 --stream messages --stream-time TIME",
         serve_full: "--ws push:10000",
-        is_slow: true,
     },
     Kind {
         name: "pings",
@@ -120,7 +110,6 @@ const KINDS: [Kind; 13] = [
         small: "-c 10 -n 10 --stream messages --stream-time TIME --ping-every 50ms",
         full: "-c 200 -n 200 --stream messages --stream-time TIME --ping-every 1ms",
         serve_full: "--ws echo",
-        is_slow: false,
     },
     Kind {
         name: "grpc bidirectional",
@@ -130,7 +119,6 @@ const KINDS: [Kind; 13] = [
         small: "20",
         full: "20k",
         serve_full: "--grpc",
-        is_slow: true,
     },
     Kind {
         name: "sse gaps",
@@ -140,7 +128,6 @@ const KINDS: [Kind; 13] = [
         small: "-c 10 -n 10 --stream sse --stream-time TIME",
         full: "-c 40 -n 40 --stream sse --stream-time TIME",
         serve_full: "--sse gap=fixed:100us,count=1000000",
-        is_slow: true,
     },
     Kind {
         name: "sse rate",
@@ -150,7 +137,6 @@ const KINDS: [Kind; 13] = [
         small: "-r 10 -d TIME --stream sse",
         full: "-r 200 -d TIME --stream sse",
         serve_full: "--sse gap=fixed:100us,count=1000",
-        is_slow: true,
     },
     Kind {
         name: "llm",
@@ -160,7 +146,6 @@ const KINDS: [Kind; 13] = [
         small: "llm --model m -c 10 -d TIME --output-tokens 20 --prompt-count 5",
         full: "llm --model m -c 40 -d TIME --output-tokens 1000 --prompt-count 5",
         serve_full: "--sse gap=fixed:100us,count=1000000",
-        is_slow: true,
     },
     Kind {
         name: "round trips",
@@ -170,7 +155,6 @@ const KINDS: [Kind; 13] = [
         small: "-r 100 -c 4 -d TIME",
         full: "-c 16 -d TIME",
         serve_full: "",
-        is_slow: false,
     },
 ];
 
@@ -229,8 +213,19 @@ impl Kind {
         };
         let load = format!("{load} -t 1 --driver {driver}");
         let (model, expected, server_fault) = (self.name, fault.expected(), None);
-        let is_small = !is_full;
-        Case { fault, model, driver, expected, server_fault, serve, load, target, is_small }
+        // What a clean case measures takes so little time that others would make it late.
+        let can_run_concurrently = !is_full && fault != Fault::None;
+        Case {
+            fault,
+            model,
+            driver,
+            expected,
+            server_fault,
+            serve,
+            load,
+            target,
+            can_run_concurrently,
+        }
     }
 
     /// Cases with a meter that is late.
@@ -255,9 +250,7 @@ pub(super) fn all() -> Vec<Case> {
     for kind in &KINDS {
         for driver in DRIVERS {
             all.extend(kind.late(driver));
-            if kind.is_slow {
-                all.push(kind.case(driver, Fault::None, false, CLEAN));
-            }
+            all.push(kind.case(driver, Fault::None, false, CLEAN));
         }
     }
     all
