@@ -154,8 +154,8 @@ mod tests {
         Posterior::of(&[(data.to_vec(), PRIOR)], RANGE, RANGE)
     }
 
-    /// Trials in each of which a Poisson number of bursts of 25 requests lies beyond the limit, four
-    /// at the capacity.
+    /// Trials in each of which a Poisson number of bursts of 25 requests lies beyond the limit,
+    /// four at the capacity.
     fn trials(capacity: f64, slope: f64, n: usize, seed: u64) -> Vec<Datum> {
         let mut rng = Sequence::new(seed, Stream::Pick);
         let one = |i: usize| {

@@ -4,9 +4,9 @@
 mod answer;
 mod bracket;
 mod closed;
+mod disturbed;
 mod recovery;
 mod sides;
-mod spoilt;
 
 use super::likelihood::{Datum, Prior};
 use super::observe::Observed;
@@ -90,8 +90,8 @@ pub struct Search {
     /// All points but the probes.
     points: Vec<Point>,
     spent: Span,
-    /// The part of it of trials that the load generator spoilt.
-    spoilt: Span,
+    /// The part of it of trials that the load generator disturbed.
+    disturbed: Span,
     number: u64,
     phase: Phase,
     /// The total length of the trials that estimate, once it is chosen.
@@ -137,7 +137,7 @@ impl Search {
             seen: Vec::new(),
             points: Vec::new(),
             spent: Span::ZERO,
-            spoilt: Span::ZERO,
+            disturbed: Span::ZERO,
             number: 0,
             phase: Phase::Bracket,
             long: None,
@@ -232,7 +232,7 @@ impl Search {
             }
             Purpose::Bracket | Purpose::Estimate => {
                 if observed.limit.is_some() {
-                    self.spoilt += took;
+                    self.disturbed += took;
                 }
                 if is_overload(&observed) {
                     self.recover(trial.rate);

@@ -4,8 +4,8 @@
 #![expect(clippy::disallowed_methods, reason = "the number of searches is set from outside")]
 
 mod closed;
+mod disturbed;
 mod late;
-mod spoilt;
 
 use std::env;
 
