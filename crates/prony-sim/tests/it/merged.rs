@@ -72,7 +72,7 @@ fn note(seen: &mut Seen, t: &Tally) {
         in_flight_max, time_in_drain, time_unfinished, time_assumed, time_in_flight, start, end,
         times, series, service_series, stream_series, connections, tls, proxy, http2, messages,
         stream_messages, broadcast, pings, tokens, without_meter, streams_without_meter, phases,
-        sessions, names, checks, groups, redirects, kept, clients,
+        sessions, names, checks, groups, redirects, kept, clients, first_failures,
     });
     note!(seen, Times, &t.times, {
         response, service, first_byte, transfer, lag, queue, stream_wait, flow_wait, message,
