@@ -30,8 +30,9 @@ pub struct FirstFailure {
 }
 
 impl FirstFailure {
-    fn key(&self) -> (bool, Span) {
-        (self.body.is_empty(), self.after)
+    /// What comes first. All fields take part, so that the order of merging does not matter.
+    fn key(&self) -> (bool, Span, Option<u32>, Option<u16>, &str) {
+        (self.body.is_empty(), self.after, self.request, self.status, &self.body)
     }
 
     /// Merge those of another worker, whose epoch is the same.
