@@ -392,6 +392,14 @@ class SharedOptions(TypedDict, total=False):
     ipv6: bool
     """Use IPv6 addresses only"""
 
+    decide_within: Duration
+    """Longest time until all thresholds are decided, if no other option ends the run [default:
+    1m]
+
+    A run with thresholds and without -d or -n takes 10 seconds at least. It goes on until
+    its thresholds are decided, as far as their figures are known while the load runs
+    (percentiles and means of the response and service time, rate, errors)."""
+
     hosts: int | str
     """Split the load over this number of workers
 
@@ -660,14 +668,14 @@ class LoadOptions(SharedOptions, total=False):
     threshold: str | Sequence[str]
     """Exit with 99 if a figure misses its limit, such as 'p99 < 200ms' or 'errors < 0.1%'
 
-    The figure and its 95 % confidence interval decide whether the threshold is met, missed
-    or undecided (exit code 97): it is undecided if the limit lies inside the interval. This
-    option can be repeated. Figures are percentiles, mean, min and max of the response time,
-    the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
-    send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
-    session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
-    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
-    certainly missed, 'errors < 5%, abort after 10s' not before that time."""
+    What is certain of the figure, and of the meter's part in it, decides whether the
+    threshold is met, missed or undecided (exit code 97). This option can be repeated.
+    Figures are percentiles, mean, min and max of the response time, the same of other times
+    (service.p99, first-byte.p99, connect.p99, handshake.p99, send-lag.p99, session.p99),
+    rate, errors, timeouts, status.503, status.5xx, session.completed, and others (see
+    docs/thresholds.md). 'login: p95 < 300ms' applies to the requests with this name. 'errors
+    < 5%, abort' also stops the load when the limit is certainly missed, 'errors < 5%, abort
+    after 10s' not before that time."""
 
     thresholds: str | Sequence[str]
     """The same as `threshold`."""
@@ -772,14 +780,14 @@ class LlmOptions(SharedOptions, total=False):
     threshold: str | Sequence[str]
     """Exit with 99 if a figure misses its limit, such as 'p99 < 200ms' or 'errors < 0.1%'
 
-    The figure and its 95 % confidence interval decide whether the threshold is met, missed
-    or undecided (exit code 97): it is undecided if the limit lies inside the interval. This
-    option can be repeated. Figures are percentiles, mean, min and max of the response time,
-    the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
-    send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
-    session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
-    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
-    certainly missed, 'errors < 5%, abort after 10s' not before that time."""
+    What is certain of the figure, and of the meter's part in it, decides whether the
+    threshold is met, missed or undecided (exit code 97). This option can be repeated.
+    Figures are percentiles, mean, min and max of the response time, the same of other times
+    (service.p99, first-byte.p99, connect.p99, handshake.p99, send-lag.p99, session.p99),
+    rate, errors, timeouts, status.503, status.5xx, session.completed, and others (see
+    docs/thresholds.md). 'login: p95 < 300ms' applies to the requests with this name. 'errors
+    < 5%, abort' also stops the load when the limit is certainly missed, 'errors < 5%, abort
+    after 10s' not before that time."""
 
     thresholds: str | Sequence[str]
     """The same as `threshold`."""
@@ -916,17 +924,25 @@ class RunOptions(TypedDict, total=False):
     threshold: str | Sequence[str]
     """Exit with 99 if a figure misses its limit, such as 'p99 < 200ms' or 'errors < 0.1%'
 
-    The figure and its 95 % confidence interval decide whether the threshold is met, missed
-    or undecided (exit code 97): it is undecided if the limit lies inside the interval. This
-    option can be repeated. Figures are percentiles, mean, min and max of the response time,
-    the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
-    send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
-    session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
-    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
-    certainly missed, 'errors < 5%, abort after 10s' not before that time."""
+    What is certain of the figure, and of the meter's part in it, decides whether the
+    threshold is met, missed or undecided (exit code 97). This option can be repeated.
+    Figures are percentiles, mean, min and max of the response time, the same of other times
+    (service.p99, first-byte.p99, connect.p99, handshake.p99, send-lag.p99, session.p99),
+    rate, errors, timeouts, status.503, status.5xx, session.completed, and others (see
+    docs/thresholds.md). 'login: p95 < 300ms' applies to the requests with this name. 'errors
+    < 5%, abort' also stops the load when the limit is certainly missed, 'errors < 5%, abort
+    after 10s' not before that time."""
 
     thresholds: str | Sequence[str]
     """The same as `threshold`."""
+
+    decide_within: Duration
+    """Longest time until all thresholds are decided, if no other option ends the run [default:
+    1m]
+
+    A run with thresholds and without -d or -n takes 10 seconds at least. It goes on until
+    its thresholds are decided, as far as their figures are known while the load runs
+    (percentiles and means of the response and service time, rate, errors)."""
 
     undecided: Literal["fail", "pass"]
     """Effect of undecided thresholds on the exit code [default: fail]"""
@@ -1203,17 +1219,25 @@ class RttOptions(TypedDict, total=False):
     threshold: str | Sequence[str]
     """Exit with 99 if a figure misses its limit, such as 'p99 < 200ms' or 'errors < 0.1%'
 
-    The figure and its 95 % confidence interval decide whether the threshold is met, missed
-    or undecided (exit code 97): it is undecided if the limit lies inside the interval. This
-    option can be repeated. Figures are percentiles, mean, min and max of the response time,
-    the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
-    send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
-    session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
-    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
-    certainly missed, 'errors < 5%, abort after 10s' not before that time."""
+    What is certain of the figure, and of the meter's part in it, decides whether the
+    threshold is met, missed or undecided (exit code 97). This option can be repeated.
+    Figures are percentiles, mean, min and max of the response time, the same of other times
+    (service.p99, first-byte.p99, connect.p99, handshake.p99, send-lag.p99, session.p99),
+    rate, errors, timeouts, status.503, status.5xx, session.completed, and others (see
+    docs/thresholds.md). 'login: p95 < 300ms' applies to the requests with this name. 'errors
+    < 5%, abort' also stops the load when the limit is certainly missed, 'errors < 5%, abort
+    after 10s' not before that time."""
 
     thresholds: str | Sequence[str]
     """The same as `threshold`."""
+
+    decide_within: Duration
+    """Longest time until all thresholds are decided, if no other option ends the run [default:
+    1m]
+
+    A run with thresholds and without -d or -n takes 10 seconds at least. It goes on until
+    its thresholds are decided, as far as their figures are known while the load runs
+    (percentiles and means of the response and service time, rate, errors)."""
 
     undecided: Literal["fail", "pass"]
     """Effect of undecided thresholds on the exit code [default: fail]"""
@@ -1467,14 +1491,14 @@ class CapacityOptions(SharedOptions, total=False):
     threshold: str | Sequence[str]
     """Exit with 99 if a figure misses its limit, such as 'p99 < 200ms' or 'errors < 0.1%'
 
-    The figure and its 95 % confidence interval decide whether the threshold is met, missed
-    or undecided (exit code 97): it is undecided if the limit lies inside the interval. This
-    option can be repeated. Figures are percentiles, mean, min and max of the response time,
-    the same of other times (service.p99, first-byte.p99, connect.p99, handshake.p99,
-    send-lag.p99, session.p99), rate, errors, timeouts, status.503, status.5xx,
-    session.completed, and others (see docs/thresholds.md). 'login: p95 < 300ms' applies to
-    the requests with this name. 'errors < 5%, abort' also stops the load when the limit is
-    certainly missed, 'errors < 5%, abort after 10s' not before that time."""
+    What is certain of the figure, and of the meter's part in it, decides whether the
+    threshold is met, missed or undecided (exit code 97). This option can be repeated.
+    Figures are percentiles, mean, min and max of the response time, the same of other times
+    (service.p99, first-byte.p99, connect.p99, handshake.p99, send-lag.p99, session.p99),
+    rate, errors, timeouts, status.503, status.5xx, session.completed, and others (see
+    docs/thresholds.md). 'login: p95 < 300ms' applies to the requests with this name. 'errors
+    < 5%, abort' also stops the load when the limit is certainly missed, 'errors < 5%, abort
+    after 10s' not before that time."""
 
     thresholds: str | Sequence[str]
     """The same as `threshold`."""

@@ -1,5 +1,6 @@
-//! `cargo xtask bars`: the coverage of confidence intervals, in many runs at stations with known
-//! distributions. Prints the table of `docs/confidence.md`.
+//! `cargo xtask bars`: the coverage of confidence intervals, and how often thresholds are decided
+//! and how often wrongly, in many runs at stations with known distributions. Prints the tables of
+//! `docs/confidence.md`.
 
 use anyhow::{Result, bail};
 
@@ -19,6 +20,6 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     }
     let mut study = shell::simulations();
     run(study
-        .args(["confidence::study", "--", "--nocapture"])
+        .args(["--", "confidence::study", "decisions::study", "--nocapture", "--test-threads=1"])
         .env("PRONY_BARS", format!("{runs} {seed}")))
 }

@@ -2,7 +2,7 @@
 //! step and shows at the run.
 
 use prony_core::plain;
-use prony_core::summary::{Outcome, Summary};
+use prony_core::summary::{Conclusion, Summary, Weight};
 
 use super::comparison::Comparison;
 use super::{text, words};
@@ -28,36 +28,27 @@ pub(super) fn of_phase(name: &str, summary: &Summary) -> String {
 }
 
 fn annotations(target: &str, summary: &Summary) -> String {
-    let judgment = summary.verdict();
-    let accepted = summary.run.accepted;
+    let Conclusion { judgment, weight, thresholds } = summary.conclusion();
+    let level = |weight: Weight| match weight {
+        Weight::Fine | Weight::Said | Weight::Accepted => Level::Notice,
+        Weight::Unknown => Level::Warning,
+        Weight::Failed => Level::Error,
+    };
     let mut out = String::new();
-    if !judgment.is_valid() {
+    if weight != Weight::Fine {
         let reasons: Vec<String> =
             judgment.reasons.iter().map(|r| words::reason(r, summary)).collect();
         let verdict = judgment.verdict;
-        let why =
-            format!("{}: {}. {}", verdict.word(), words::verdict(verdict), reasons.join("; "));
-        out += &if accepted.invalid {
-            line(Level::Notice, target, &format!("{why} (accepted)"))
-        } else {
-            line(Level::Error, target, &why)
-        };
+        let (means, mark) = (words::verdict(verdict), words::weight(weight));
+        let why = format!("{}: {means}. {}{mark}", verdict.word(), reasons.join("; "));
+        out += &line(level(weight), target, &why);
     }
-    for checked in summary.thresholds() {
-        let level = match checked.outcome {
-            Outcome::Met => continue,
-            Outcome::Missed => Level::Error,
-            Outcome::Undecided if accepted.undecided => {
-                let why = format!("{} (accepted)", words::decided(&checked));
-                out += &line(Level::Notice, target, &why);
-                continue;
-            }
-            Outcome::Undecided => Level::Warning,
-        };
-        out += &line(level, target, &words::decided(&checked));
+    for (checked, weight) in thresholds.iter().filter(|(_, weight)| *weight != Weight::Fine) {
+        let why = words::decided(checked) + words::weight(*weight);
+        out += &line(level(*weight), target, &why);
     }
     if out.is_empty() {
-        let met = match summary.thresholds().len() {
+        let met = match thresholds.len() {
             0 => "VALID".to_owned(),
             n => format!("VALID; thresholds met: {n}"),
         };
@@ -129,9 +120,17 @@ mod tests {
             (of_run(summary), crate::junit::render(summary), crate::markdown::render(summary))
         };
         let (lines, junit, markdown) = all(&summary);
-        assert!(lines.contains("::error ") && lines.contains("::warning "), "{lines}");
-        assert!(junit.contains("<failure ") && junit.contains("<error "), "{junit}");
-        assert!(junit.contains("failures=\"1\" errors=\"1\""), "{junit}");
+        // The threshold decides in the verdict's place.
+        assert!(!lines.contains("::error ") && lines.contains("::warning "), "{lines}");
+        assert!(lines.contains("(the thresholds decide)"), "{lines}");
+        assert!(!junit.contains("<failure ") && junit.contains("<error "), "{junit}");
+        assert!(junit.contains("failures=\"0\" errors=\"1\""), "{junit}");
+        let alone = std::mem::take(&mut summary.plan.thresholds);
+        let (lines, junit, markdown_alone) = all(&summary);
+        assert!(lines.contains("::error "), "{lines}");
+        assert!(junit.contains("failures=\"1\" errors=\"0\""), "{junit}");
+        assert!(markdown_alone.contains("**TOO-SHORT**:"), "{markdown_alone}");
+        summary.plan.thresholds = alone;
         assert!(markdown.contains("**undecided**"), "{markdown}");
         summary.run.accepted = Accepted { invalid: true, undecided: true };
         let (lines, junit, markdown) = all(&summary);

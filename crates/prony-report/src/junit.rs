@@ -5,17 +5,19 @@
 use std::fmt::Write as _;
 
 use prony_core::plain::{Sink, plain};
-use prony_core::summary::{Outcome, Summary};
+use prony_core::summary::{Conclusion, Summary, Weight};
 
 use super::phased::{Outcome as Ended, Phased};
 use super::{text, units, words};
 
 /// A test case that did not pass, or would not have if the user did not accept it.
 struct Problem {
-    /// `failure` or `error`; `None`: it is accepted.
+    /// `failure` or `error`; `None`: it does not count.
     element: Option<&'static str>,
     kind: String,
     message: String,
+    /// What is added to a problem that does not count.
+    mark: &'static str,
 }
 
 pub(super) fn render(summary: &Summary) -> String {
@@ -73,29 +75,30 @@ fn skipped(name: &str, why: &str) -> Suite {
 
 /// The test cases of a run.
 fn cases(summary: &Summary) -> Vec<(String, Option<Problem>)> {
-    let judgment = summary.verdict();
-    let accepted = summary.run.accepted;
+    let Conclusion { judgment, weight, thresholds } = summary.conclusion();
+    let element = |weight: Weight| match weight {
+        Weight::Fine | Weight::Said | Weight::Accepted => None,
+        Weight::Unknown => Some("error"),
+        Weight::Failed => Some("failure"),
+    };
     let mut cases: Vec<(String, Option<Problem>)> = Vec::new();
     let reasons: Vec<String> =
         judgment.reasons.iter().map(|reason| words::reason(reason, summary)).collect();
     cases.push((
         "verdict".into(),
-        (!judgment.is_valid()).then(|| Problem {
-            element: (!accepted.invalid).then_some("failure"),
+        (weight != Weight::Fine).then(|| Problem {
+            element: element(weight),
             kind: judgment.verdict.word().into(),
             message: format!("{}: {}", words::verdict(judgment.verdict), reasons.join("; ")),
+            mark: words::weight(weight),
         }),
     ));
-    for checked in summary.thresholds() {
-        let element = match checked.outcome {
-            Outcome::Met => None,
-            Outcome::Missed => Some(Some("failure")),
-            Outcome::Undecided => Some((!accepted.undecided).then_some("error")),
-        };
-        let problem = element.map(|element| Problem {
-            element,
+    for (checked, weight) in thresholds {
+        let problem = (weight != Weight::Fine).then(|| Problem {
+            element: element(weight),
             kind: words::outcome(checked.outcome).into(),
             message: words::decided(&checked),
+            mark: words::weight(weight),
         });
         cases.push((checked.threshold.to_string(), problem));
     }
@@ -132,17 +135,17 @@ fn suite(name: &str, summary: &Summary) -> Suite {
             None => {
                 let _ = writeln!(out, "{case}/>");
             }
-            Some(Problem { element: None, kind, message }) => {
+            Some(Problem { element: None, kind, message, mark }) => {
                 // The message of a threshold starts with its outcome.
                 let what = message.strip_prefix(&format!("{kind}: ")).unwrap_or(message);
-                let said = format!("{kind}: {what} (accepted)");
+                let said = format!("{kind}: {what}{mark}");
                 let _ = writeln!(
                     out,
                     "{case}>\n      <system-out>{}</system-out>\n    </testcase>",
                     escaped(&said)
                 );
             }
-            Some(Problem { element: Some(element), kind, message }) => {
+            Some(Problem { element: Some(element), kind, message, .. }) => {
                 let (kind, message) = (escaped(kind), escaped(message));
                 let _ = writeln!(
                     out,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use prony_core::plain;
 use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
-use prony_core::summary::{Outcome, QUANTILES, Summary};
+use prony_core::summary::{Conclusion, QUANTILES, Summary, Weight};
 
 use super::phased::{COLUMNS, Phased};
 use super::{text, units, words};
@@ -14,12 +14,11 @@ use super::{text, units, words};
 const SHOWN: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
 
 pub(super) fn render(summary: &Summary) -> String {
-    let judgment = summary.verdict();
+    let Conclusion { judgment, weight, thresholds } = summary.conclusion();
     let t = &summary.main;
     let mut out = format!("### {}\n\n", escaped(&text::target(summary)));
     let word = judgment.verdict.word();
-    let accepted = summary.run.accepted;
-    let mark = if accepted.invalid && !judgment.is_valid() { " (accepted)" } else { "" };
+    let mark = words::weight(weight);
     let _ = writeln!(out, "**{word}**{mark}: {}.", escaped(words::verdict(judgment.verdict)));
     for reason in &judgment.reasons {
         let _ = writeln!(out, "- {}", escaped(&words::reason(reason, summary)));
@@ -27,15 +26,15 @@ pub(super) fn render(summary: &Summary) -> String {
     if let Some(failures) = words::failures(summary) {
         let _ = writeln!(out, "\n{}.", escaped(&failures));
     }
-    let thresholds = summary.thresholds();
     if !thresholds.is_empty() {
         out.push_str("\n| threshold | outcome | measured |\n|---|---|---|\n");
-        for checked in &thresholds {
+        for (checked, weight) in &thresholds {
             let word = words::outcome(checked.outcome);
-            let outcome = match checked.outcome {
-                Outcome::Met => word.to_owned(),
-                Outcome::Undecided if accepted.undecided => format!("{word} (accepted)"),
-                Outcome::Missed | Outcome::Undecided => format!("**{word}**"),
+            let outcome = match weight {
+                Weight::Unknown | Weight::Failed => format!("**{word}**"),
+                Weight::Fine | Weight::Said | Weight::Accepted => {
+                    format!("{word}{}", words::weight(*weight))
+                }
             };
             let (threshold, measured) = (checked.threshold.to_string(), words::threshold(checked));
             let _ = writeln!(out, "| {} | {outcome} | {} |", code(&threshold), escaped(&measured));

@@ -1,7 +1,7 @@
 //! The report of a plan with phases: the ordinary report of each phase, and a row for each in an
 //! overview.
 
-use prony_core::summary::{Outcome as Decided, Summary};
+use prony_core::summary::{Checked, Outcome as Decided, Summary, Weight};
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -155,13 +155,14 @@ fn thresholds(summary: &Summary) -> String {
 
 /// What is wrong with a phase that has run.
 fn problem(name: &str, summary: &Summary) -> Option<String> {
-    let judgment = summary.verdict();
-    if !judgment.is_valid() {
-        let verdict = judgment.verdict;
+    let conclusion = summary.conclusion();
+    let is_decided = conclusion.misses() || conclusion.weight == Weight::Said;
+    if conclusion.weight != Weight::Fine && !is_decided {
+        let verdict = conclusion.judgment.verdict;
         let means = words::verdict(verdict);
         return Some(format!("Phase '{name}' is not valid: {}: {means}.", verdict.word()));
     }
-    let decided = summary.thresholds();
+    let decided: Vec<Checked> = conclusion.thresholds.into_iter().map(|(of, _)| of).collect();
     let is_open = |wanted| decided.iter().filter(move |t| t.outcome == wanted);
     let named = |wanted| {
         let texts: Vec<String> = is_open(wanted).map(|t| format!("'{}'", t.threshold)).collect();

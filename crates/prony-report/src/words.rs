@@ -21,7 +21,7 @@ pub(crate) use first_failure::first_failure;
 pub(crate) use meter::of_stream;
 pub use meter::{meter_added, meter_added_to_parts};
 pub use self_test::self_test;
-pub use thresholds::{decided, outcome, threshold};
+pub use thresholds::{decided, outcome, threshold, weight};
 
 /// The name of an error in every format.
 pub fn name(fault: Fault) -> &'static str {

@@ -16,11 +16,14 @@ use prony_core::units::Span;
 use prony_io::ConnectTo;
 
 use crate::environment::Environment;
+use crate::error::Error;
 
 /// The default number of connections of a closed loop, as in hey and oha.
 const CONNECTIONS: u32 = 50;
 /// The default duration of a run that nothing else ends.
 pub const DURATION: Span = Span::from_secs(10);
+/// The longest time by default until the thresholds of such a run are decided.
+pub const DECIDE_WITHIN: Span = Span::from_secs(60);
 
 /// The default number of concurrent streams per connection of HTTP/2 in an open loop, where it does
 /// not set the load.
@@ -36,6 +39,31 @@ pub struct Planned {
     /// The reason for the default connection limit of an open loop, as the end of a sentence;
     /// `None` if the user set the limit.
     pub cap: Option<String>,
+    /// Whether nothing ends the run but the default duration.
+    pub is_endless: bool,
+}
+
+impl Planned {
+    /// Lets a run that nothing else ends go on until its thresholds are decided, for `within` at
+    /// most; by default for [`DECIDE_WITHIN`]. One that `is_shared` by hosts has the default
+    /// duration, as none of them knows all.
+    ///
+    /// # Errors
+    /// `within` is given for a run that is shared, has an end or no thresholds.
+    pub fn decide(&mut self, within: Option<Span>, is_shared: bool) -> Result<(), Error> {
+        let plan = &mut self.plan;
+        plan.decides = self.is_endless && !is_shared && !plan.thresholds.is_empty();
+        if plan.decides {
+            plan.stop.duration = Some(within.unwrap_or(DECIDE_WITHIN));
+            return Ok(());
+        }
+        let why = match plan.thresholds.is_empty() {
+            true => "there is no threshold to decide; add --threshold",
+            false if is_shared => "no host of several knows when all is decided; use -d",
+            false => "something else ends the load; remove it, or this option",
+        };
+        within.map_or(Ok(()), |_| Err(Error::Argument(format!("--decide-within: {why}"))))
+    }
 }
 
 /// The given parts of a plan. All others get their defaults.
@@ -142,6 +170,7 @@ impl Draft {
         let (load, cap) = self.load.load(around);
         let given = Stop { requests: targets.most(self.stop.requests), ..self.stop };
         let stop = stop_rules(given, &load, self.duration.unwrap_or(DURATION));
+        let is_endless = self.duration.is_none() && stop != given;
         let plan = Plan::new(targets.endpoints, targets.calls, load, stop);
         let is_open = matches!(plan.load, Load::Open { .. });
         let in_flight = if http.is_http2() && is_open { STREAMS_OPEN } else { plan.pipeline };
@@ -175,7 +204,7 @@ impl Draft {
             shard: self.shard.unwrap_or(plan.shard),
             ..plan
         };
-        Planned { plan, notes: Vec::new(), cap }
+        Planned { plan, notes: Vec::new(), cap, is_endless }
     }
 }
 

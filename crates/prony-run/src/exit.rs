@@ -1,7 +1,7 @@
 //! The exit codes. The help text, `docs/options.md` and the tests use this table.
 
 pub use prony_core::summary::Accepted;
-use prony_core::summary::{Judgment, Outcome, Reason, Summary};
+use prony_core::summary::{Conclusion, Reason, Summary, Weight};
 use prony_report::phased::Phased;
 
 /// An exit code.
@@ -16,11 +16,11 @@ pub enum Exit {
     Usage = 2,
     /// The run finished, but a report could not be written.
     Output = 3,
-    /// The run is valid, but a threshold is undecided.
+    /// A threshold is undecided, as the sample is too small.
     Undecided = 97,
-    /// The run finished, but is invalid.
+    /// The run is invalid, and has no thresholds, or some that the meter leaves undecided.
     NotValid = 98,
-    /// The run is valid, and a threshold is missed.
+    /// A threshold is missed.
     Missed = 99,
     /// A comparison cannot tell whether a change is accepted.
     CannotTell = 125,
@@ -50,12 +50,12 @@ impl Exit {
     /// The meaning, for users.
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Done => "the run finished and is valid",
+            Self::Done => "the run finished and is valid, or all its thresholds are met",
             Self::NoAnswer => "no request succeeded",
             Self::Usage => "invalid usage or input; no load was started",
             Self::Output => "the run finished, but a report could not be written",
             Self::NotValid => {
-                "the run is invalid, for the reasons of the verdict (--accept-invalid: 0)"
+                "the run is invalid, and thresholds do not decide (--accept-invalid: 0)"
             }
             Self::Undecided => "a threshold is undecided (with --undecided pass: 0)",
             Self::Missed => "a threshold is missed, or a change is not accepted (--fail-if)",
@@ -64,9 +64,9 @@ impl Exit {
         }
     }
 
-    /// The exit code of a finished run. In order of precedence: interrupted, resources of the
-    /// client exhausted (never the target's fault), no successful request, any other reason; then
-    /// the thresholds, which only a valid run can decide.
+    /// The exit code of a finished run. In order of precedence: interrupted; no successful request,
+    /// unless a resource of the client was exhausted; a missed threshold; a verdict that weighs
+    /// ([`Conclusion`]); an undecided threshold.
     pub fn of(summary: &Summary, accepted: Accepted) -> Self {
         Self::of_all(&[summary], accepted)
     }
@@ -82,25 +82,29 @@ impl Exit {
         if summaries.iter().any(|summary| summary.run.interrupted) {
             return Self::Interrupted;
         }
-        let verdicts: Vec<Judgment> = summaries.iter().map(|summary| summary.verdict()).collect();
+        let conclude = |summary: &&Summary| match summary.run.accepted == accepted {
+            true => summary.conclusion(),
+            false => {
+                let mut summary = (*summary).clone();
+                summary.run.accepted = accepted;
+                summary.conclusion()
+            }
+        };
+        let all: Vec<Conclusion> = summaries.iter().map(conclude).collect();
+        // What a client without resources did not get is not the target's fault.
         let is_exhausted = |r: &Reason| matches!(r, Reason::ResourceExhausted { .. });
-        if !accepted.invalid && verdicts.iter().flat_map(|v| &v.reasons).any(is_exhausted) {
-            return Self::NotValid;
-        }
-        if summaries.iter().any(|summary| summary.main.replies == 0) {
+        let is_silent = |(summary, all): (&&Summary, &Conclusion)| {
+            let exhausted = !accepted.invalid && all.judgment.reasons.iter().any(is_exhausted);
+            summary.main.replies == 0 && !exhausted
+        };
+        if summaries.iter().zip(&all).any(is_silent) {
             return Self::NoAnswer;
         }
-        if !accepted.invalid && !verdicts.iter().all(Judgment::is_valid) {
-            return Self::NotValid;
-        }
-        let thresholds = summaries.iter().flat_map(|summary| summary.thresholds());
-        let outcomes: Vec<Outcome> = thresholds.map(|t| t.outcome).collect();
-        if outcomes.contains(&Outcome::Missed) {
-            Self::Missed
-        } else if outcomes.contains(&Outcome::Undecided) && !accepted.undecided {
-            Self::Undecided
-        } else {
-            Self::Done
+        match () {
+            () if all.iter().any(Conclusion::misses) => Self::Missed,
+            () if all.iter().any(|all| all.weight == Weight::Failed) => Self::NotValid,
+            () if all.iter().any(Conclusion::leaves_undecided) => Self::Undecided,
+            () => Self::Done,
         }
     }
 }
@@ -145,7 +149,7 @@ mod tests {
             let accepted = |invalid| Accepted { invalid, ..Accepted::default() };
             (Exit::of(&summary, accepted(false)), Exit::of(&summary, accepted(true)))
         };
-        assert_eq!(of(run(5, |_, _, _| {})), (Exit::Done, Exit::Done));
+        assert_eq!(of(run(50, |_, _, _| {})), (Exit::Done, Exit::Done));
         assert_eq!(of(run(0, |_, _, _| {})), (Exit::NoAnswer, Exit::NoAnswer));
         assert_eq!(of(run(50, |_, m, _| busy(m))), (Exit::NotValid, Exit::Done));
         // No replies take precedence over a busy client.
@@ -164,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_decide_the_exit_code_of_a_valid_run_only() {
+    fn thresholds_decide_the_exit_code() {
         let of = |replies: u64, threshold: &str, undecided: bool| {
             let mut summary = run(replies, |_, _, _| {});
             summary.plan.thresholds = vec![threshold.parse().expect("a threshold")];
@@ -175,11 +179,17 @@ mod tests {
         assert_eq!(of(50, "p99 < 3ms", false), Exit::Undecided);
         assert_eq!(of(50, "p99 < 3ms", true), Exit::Done);
         assert_eq!(of(0, "requests > 50", false), Exit::NoAnswer);
-        let mut busy_run = run(50, |_, meter, _| busy(meter));
-        busy_run.plan.thresholds = vec!["requests > 50".parse().expect("a threshold")];
-        assert_eq!(Exit::of(&busy_run, Accepted::default()), Exit::NotValid);
-        let accepted = Accepted { invalid: true, undecided: false };
-        assert_eq!(Exit::of(&busy_run, accepted), Exit::Missed);
+        // A busy meter makes fewer requests, not more, and decides what it does itself.
+        let of_busy = |threshold: &str, invalid: bool| {
+            let mut summary = run(50, |_, meter, _| busy(meter));
+            summary.plan.thresholds = vec![threshold.parse().expect("a threshold")];
+            Exit::of(&summary, Accepted { invalid, undecided: false })
+        };
+        assert_eq!(of_busy("requests > 50", false), Exit::NotValid);
+        assert_eq!(of_busy("requests > 50", true), Exit::Missed);
+        assert_eq!(of_busy("requests >= 50", false), Exit::Done);
+        assert_eq!(of_busy("busy < 80%", false), Exit::Missed);
+        assert_eq!(of_busy("errors = 0", false), Exit::Done);
     }
 
     #[test]
@@ -196,13 +206,13 @@ mod tests {
         };
         let (missed, undecided) = (with("requests > 50"), with("p99 < 3ms"));
         // Each outweighs all after it.
-        let order = [&interrupted, &exhausted, &silent, &busy, &missed, &undecided, &good];
+        let order = [&interrupted, &silent, &missed, &exhausted, &busy, &undecided, &good];
         let codes = [
             Exit::Interrupted,
-            Exit::NotValid,
             Exit::NoAnswer,
-            Exit::NotValid,
             Exit::Missed,
+            Exit::NotValid,
+            Exit::NotValid,
             Exit::Undecided,
             Exit::Done,
         ];

@@ -9,7 +9,7 @@ use prony_core::plan::{Cookies, Load, Plan, Stop, StreamFormat};
 use prony_core::schedule::RateChange;
 use prony_core::serve::{EventBehavior, Latency, ServerBehavior};
 use prony_core::summary::confidence::{Goal, GoalFigure, Until, Watch};
-use prony_core::summary::{Accepted, CommandLine, Part, RunInfo, Sequential, Summary};
+use prony_core::summary::{Accepted, CommandLine, Deciding, Part, RunInfo, Sequential, Summary};
 use prony_core::threshold::{Counted, Figure, Scalar, Threshold, Timed};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision};
@@ -134,6 +134,7 @@ fn summary(
         descriptor_limit: outcome.descriptor_limit,
         interrupted: outcome.interrupted,
         ended_by: None,
+        level: None,
         percentile: None,
         accepted: Accepted::default(),
         part,
@@ -264,16 +265,27 @@ pub fn until(plan: &Plan, goals: &[Goal], simulate: &dyn Fn(&Plan) -> Summary) -
     summary
 }
 
-/// A simulated run that a threshold may stop early: it is then simulated again up to that time.
+/// A simulated run that a threshold may stop early, or the decision of all: it is then simulated
+/// again up to that time.
 pub fn aborted(plan: &Plan, simulate: &dyn Fn(&Plan) -> Summary) -> Summary {
     let whole = simulate(plan);
-    let Some((at, threshold)) = Sequential::end_of(&plan.thresholds, &whole.main) else {
-        return whole;
+    let until = |at: Span| {
+        let stop = Stop { duration: Some(at), ..plan.stop };
+        let mut summary = simulate(&Plan { stop, ..plan.clone() });
+        summary.plan.stop = plan.stop;
+        summary
     };
-    let stop = Stop { duration: Some(at), ..plan.stop };
-    let mut summary = simulate(&Plan { stop, ..plan.clone() });
-    summary.plan.stop = plan.stop;
-    abort::note(&mut summary, at, threshold);
+    let missed = Sequential::end_of(&plan.thresholds, &whole.main);
+    let decided = Deciding::end_of(plan, &whole.main);
+    let first = decided.as_ref().and_then(|(at, _)| *at).unwrap_or(Span::MAX);
+    if let Some((at, threshold)) = missed.filter(|(at, _)| *at <= first) {
+        let mut summary = until(at);
+        abort::note(&mut summary, at, threshold);
+        return summary;
+    }
+    let Some((at, level)) = decided else { return whole };
+    let mut summary = at.map_or(whole, until);
+    abort::note_level(&mut summary, at, level);
     summary
 }
 

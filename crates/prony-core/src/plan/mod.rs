@@ -145,6 +145,10 @@ pub struct Plan {
     /// The limits that the user sets for figures of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<Threshold>,
+    /// Whether the load ends as soon as its thresholds are decided, which may be before its
+    /// duration is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decides: bool,
     /// The protocol version.
     pub http: HttpVersion,
     /// Options of HTTP/2; `None`: the defaults.
@@ -507,6 +511,7 @@ impl Plan {
             follow: None,
             checks: Checks::default(),
             thresholds: Vec::new(),
+            decides: false,
             expect: Expect::default(),
             http: HttpVersion::Http11,
             http2: None,

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod command;
+mod conclusion;
 pub mod confidence;
 mod hosts;
 mod offered;
@@ -28,6 +29,7 @@ use crate::threshold::Threshold;
 use crate::units::Span;
 pub use accepted::Accepted;
 pub use command::CommandLine;
+pub use conclusion::{Conclusion, Weight};
 use confidence::Until;
 pub use hosts::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part};
 pub use offered::Offered;
@@ -36,7 +38,9 @@ pub use replay::{BadLine, Burstiness, LogBodies, LogRead, Replayed};
 pub use self_tested::SelfTested;
 pub use stages::{Stage, StageFigures};
 pub(crate) use threshold::interval_of_part;
-pub use threshold::{Checked, Outcome, Sequential, interval_of_name, share_of_check};
+pub use threshold::{
+    Checked, Deciding, Doubt, Outcome, Sequential, interval_of_name, share_of_check,
+};
 pub use verdict::{
     Bottleneck, Change, Figure, Judgment, LateSend, Queued, Reason, Verdict, Waiting,
 };
@@ -81,6 +85,10 @@ pub struct RunInfo {
     /// The threshold that ended the load, because it was certainly missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<Threshold>,
+    /// The chance of a wrong decision about a threshold whose figure lies just at its limit, if the
+    /// load went on until they were decided; `None`: 5 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<f64>,
     /// The highest percentile (above 0, below 100) for which the sample must be large enough, if
     /// one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]

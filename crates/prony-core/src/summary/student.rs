@@ -44,7 +44,7 @@ pub(crate) fn f_error(f: f64, above: f64, below: f64) -> f64 {
 
 /// The regularized incomplete beta function (Abramowitz and Stegun 26.5.8, evaluated with the
 /// method of Lentz, Applied Optics 15, 1976).
-fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
+pub(crate) fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return if x <= 0.0 { 0.0 } else { 1.0 };
     }

@@ -1,7 +1,7 @@
 //! Thresholds, decided.
 
 use prony_core::summary::confidence::NoInterval;
-use prony_core::summary::{Checked, Outcome};
+use prony_core::summary::{Checked, Doubt, Outcome};
 use prony_core::threshold::Unit;
 use serde::Serialize;
 
@@ -19,6 +19,10 @@ pub(super) struct Decided {
     hi: Option<f64>,
     #[serde(flatten)]
     missing: Option<NoInterval>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doubt: Option<Doubt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_ns: Option<u64>,
     sentence: String,
 }
 
@@ -39,6 +43,8 @@ impl Decided {
             lo: checked.interval.map(|i| i.lo),
             hi: checked.interval.map(|i| i.hi),
             missing: checked.no_interval,
+            doubt: checked.doubt,
+            more_ns: checked.more.map(|more| more.0),
             sentence: words::decided(checked),
         }
     }

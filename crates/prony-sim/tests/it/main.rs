@@ -10,6 +10,7 @@ mod closing_servers;
 mod comparisons;
 mod confidence;
 mod cut_schedules;
+mod decisions;
 mod delegate;
 mod events;
 mod exchange;

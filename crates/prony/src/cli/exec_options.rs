@@ -10,7 +10,6 @@ use prony_core::summary::confidence::Goal;
 use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use prony_io::Precision;
-use prony_run::builder::DURATION;
 
 use super::output::OutputArgs;
 use super::raw::RawArgs;
@@ -119,18 +118,27 @@ pub struct UntilArgs {
     pub until: Vec<Goal>,
     /// Exit with 99 if a figure misses its limit, such as 'p99 < 200ms' or 'errors < 0.1%'
     ///
-    /// The figure and its 95 % confidence interval decide whether the threshold is met, missed or
-    /// undecided (exit code 97): it is undecided if the limit lies inside the interval. This option
-    /// can be repeated. Figures are percentiles, mean, min and max of the response time, the same
-    /// of other times (service.p99, first-byte.p99, connect.p99, handshake.p99, send-lag.p99,
-    /// session.p99), rate, errors, timeouts, status.503, status.5xx, session.completed, and others
-    /// (see docs/thresholds.md). 'login: p95 < 300ms' applies to the requests with this name.
+    /// What is certain of the figure, and of the meter's part in it, decides whether the threshold
+    /// is met, missed or undecided (exit code 97). This option can be repeated. Figures are
+    /// percentiles, mean, min and max of the response time, the same of other times (service.p99,
+    /// first-byte.p99, connect.p99, handshake.p99, send-lag.p99, session.p99), rate, errors,
+    /// timeouts, status.503, status.5xx, session.completed, and others (see docs/thresholds.md).
+    /// 'login: p95 < 300ms' applies to the requests with this name.
     /// 'errors < 5%, abort' also stops the load when the limit is certainly missed, 'errors < 5%,
     /// abort after 10s' not before that time.
     #[arg(
         long, value_name = "EXPR", help_heading = MEASUREMENT, value_parser = values::threshold,
     )]
     pub threshold: Vec<Threshold>,
+    /// Longest time until all thresholds are decided, if no other option ends the run [default: 1m]
+    ///
+    /// A run with thresholds and without -d or -n takes 10 seconds at least. It goes on until its
+    /// thresholds are decided, as far as their figures are known while the load runs (percentiles
+    /// and means of the response and service time, rate, errors).
+    #[arg(
+        long, value_name = "T", help_heading = MEASUREMENT, value_parser = values::positive_span,
+    )]
+    pub decide_within: Option<Span>,
     /// Effect of undecided thresholds on the exit code
     #[arg(long, value_name = "WHAT", help_heading = MEASUREMENT, default_value = "fail")]
     pub undecided: Undecided,
@@ -147,9 +155,9 @@ pub enum Undecided {
 }
 
 impl UntilArgs {
-    /// The duration if no other option ends the run.
-    pub(crate) fn time(&self) -> Span {
-        if self.until.is_empty() { DURATION } else { DURATION_UNTIL }
+    /// The duration of a run with goals, if no other option ends it.
+    pub(crate) fn time(&self) -> Option<Span> {
+        (!self.until.is_empty()).then_some(DURATION_UNTIL)
     }
 }
 

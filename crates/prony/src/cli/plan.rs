@@ -48,7 +48,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         load,
         tls: tls::spec(&args.tls)?.filter(|_| secured),
         stop: Stop { requests: args.requests, sessions: args.sessions, duration: args.duration },
-        duration: Some(args.until.time()),
+        duration: args.until.time(),
         warmup: Some(args.warmup),
         pipeline: args.http2.in_flight(version, args.pipeline),
         placement: args.http2.placement(),

@@ -379,7 +379,7 @@ pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
         ..LoadDraft::default()
     };
     draft.stop = Stop { requests: args.exchanges, sessions: None, duration: args.duration };
-    draft.duration = Some(args.until.time());
+    draft.duration = args.until.time();
     draft.warmup = args.rate.is_some().then_some(LEAD);
     draft.pipeline = Some(args.pipeline);
     draft.seed = args.exec.seed.or(args.exec.simulate);

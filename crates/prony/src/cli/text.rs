@@ -50,12 +50,12 @@ same. The other tools are h2load, htstress, httperf, idleconn, wrk, and the
 test programs of ACE (SOCK_STREAM_clt and others).
 
 Exit codes:
-  0    the run finished and is valid
+  0    the run finished and is valid, or all its thresholds are met
   1    no request succeeded
   2    invalid usage or input; no load was started
   3    the run finished, but a report could not be written
   97   a threshold is undecided (with --undecided pass: 0)
-  98   the run is invalid, for the reasons of the verdict (--accept-invalid: 0)
+  98   the run is invalid, and thresholds do not decide (--accept-invalid: 0)
   99   a threshold is missed, or a change is not accepted (--fail-if)
   125  a comparison cannot tell whether a change is accepted
   130  interrupted; the report covers the time until then";
@@ -245,8 +245,8 @@ Examples:
 
 Exit codes: 0 a capacity was found; 97 there is no number (the budget ended
 before a threshold was missed, the target changed or did not recover); 98 the
-load generator or the connection limit is the limit; 99 a threshold is missed at
-the lowest rate; 130 interrupted.";
+load generator or the connection limit is the limit; 99 a threshold is missed
+at the lowest rate; 130 interrupted.";
 
 /// After the options of `prony llm --help`.
 pub(super) const LLM_END: &str = "\

@@ -44,7 +44,7 @@ pub(super) fn capacity(args: &CapacityArgs, typed: Vec<String>) -> Result<Exit, 
     let load = &load;
     let thresholds = &load.until.threshold;
     check_thresholds(thresholds)?;
-    let Planned { mut plan, notes, cap } = plan::plan(load, &around)?;
+    let Planned { mut plan, notes, cap, .. } = plan::plan(load, &around)?;
     plan.thresholds.clone_from(thresholds);
     let plan = run::with_names(plan);
     run::check_thresholds(&plan)?;

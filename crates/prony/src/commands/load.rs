@@ -53,6 +53,8 @@ pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned, &args.output);
     }
+    let is_shared = args.shard.hosts.is_some() || args.shard.shard.is_some();
+    planned.decide(args.until.decide_within, is_shared)?;
     let of = Of {
         exec: &args.exec,
         shard: &args.shard,
@@ -76,7 +78,12 @@ pub(super) struct Of<'a> {
 
 /// Prints the plan file of a run.
 pub(super) fn explain(planned: &Planned, output: &OutputArgs) -> Result<Exit, Error> {
-    print_plan(plan_file::explain(&planned.plan, &planned.notes), output)
+    let mut plan = planned.plan.clone();
+    if planned.is_endless && !plan.thresholds.is_empty() {
+        // The plan file runs as these options do: until its thresholds are decided.
+        plan.stop.duration = None;
+    }
+    print_plan(plan_file::explain(&plan, &planned.notes), output)
 }
 
 /// Prints the text of a plan file.
@@ -96,7 +103,7 @@ pub(super) fn carry_out(
     typed: Vec<String>,
 ) -> Result<Exit, Error> {
     let Of { exec, shard, until, output, raw } = of;
-    let Planned { plan, notes, cap } = planned;
+    let Planned { plan, notes, cap, .. } = planned;
     let users = output.embedding.as_ref().and_then(|embedding| embedding.users.as_ref());
     let whole = match users {
         None => run::with_names(plan),

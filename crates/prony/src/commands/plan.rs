@@ -36,6 +36,8 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned, &args.output);
     }
+    let is_shared = args.shard.hosts.is_some() || args.shard.shard.is_some();
+    planned.decide(args.until.decide_within, is_shared)?;
     let of = Of {
         exec: &args.exec,
         shard: &args.shard,

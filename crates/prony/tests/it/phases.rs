@@ -194,7 +194,7 @@ fn the_exit_code_is_that_of_the_gravest_phase() {
     assert_eq!(both.code, 99, "{both:?}");
     assert!(both.stdout.contains(" Phase 'missed' misses 'p50 < 1us'.\n"), "{both:?}");
     assert!(both.stdout.contains(" Phase 'undecided' leaves 'p99.99 < 1s' undecided.\n"));
-    let invalid = simulated(&format!("{missed}{short}"), &["--percentile", "p99.9"]);
+    let invalid = simulated(&format!("{undecided}{short}"), &["--percentile", "p99.9"]);
     assert_eq!(invalid.code, 98, "{invalid:?}");
     assert!(invalid.stdout.contains(" Phase 'short' is not valid: TOO-SHORT: "), "{invalid:?}");
     let of_all = simulated(&phase("second", ""), &["--threshold", "p99 < 1us"]);

@@ -108,14 +108,15 @@ impl Goal {
 
     fn reach_in(&self, confidence: &Confidence<'_>, rate: f64) -> Result<f64, NoInterval> {
         let hist = confidence.hist;
+        // Goals end loads: a small sample would look precise too early.
         match self.figure {
             GoalFigure::Rate => confidence.rate(rate).map(|i| i.reach(rate)),
             GoalFigure::Mean(_) => {
-                confidence.mean().map(|i| i.reach(hist.mean_ns().unwrap_or_default()))
+                confidence.spectral_mean().map(|i| i.reach(hist.mean_ns().unwrap_or_default()))
             }
             GoalFigure::Percentile(_, p) => {
                 let figure = hist.estimate(p / 100.0).unwrap_or_default().0 as f64;
-                confidence.quantile(p / 100.0).map(|i| i.reach(figure))
+                confidence.spectral_quantile(p / 100.0).map(|i| i.reach(figure))
             }
         }
     }
@@ -216,7 +217,7 @@ impl Watch {
 }
 
 /// The histogram of the times of blocks, spread evenly over their bins, and the number of replies.
-fn pooled(blocks: &[&Block]) -> (Hist, u64) {
+pub(in crate::summary) fn pooled(blocks: &[&Block]) -> (Hist, u64) {
     let hist = spread_over_bins(blocks.iter().flat_map(|b| &b.bins));
     (hist, blocks.iter().map(|b| b.replies).sum())
 }

@@ -13,6 +13,7 @@ mod quantile;
 mod spectrum;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,10 +21,11 @@ use crate::record::hist::Hist;
 use crate::record::series::{self, BINS, Block, Series};
 use crate::record::{StreamTime, Tally};
 use crate::units::Span;
-pub(super) use goal::spread_over_bins;
 pub use goal::{Goal, GoalFigure, TimeKind, Until, Watch};
+pub(super) use goal::{pooled, spread_over_bins};
 use spectrum::Cosines;
 pub(super) use spectrum::t_quantile;
+pub(super) use worth::{Effect, wilson};
 
 /// The minimum number of blocks for an interval: those of one second.
 const BLOCKS_MIN: usize = 32;
@@ -89,7 +91,7 @@ pub enum NoInterval {
 }
 
 /// The intervals of one section of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Confidence<'a> {
     hist: &'a Hist,
     seconds: f64,
@@ -160,10 +162,22 @@ impl<'a> Confidence<'a> {
     }
 
     /// The interval of the mean time, in nanoseconds: batch means with the variance of module
-    /// `spectrum`, and Student's t adjusted for skewness (Johnson, JASA 73, 1978).
+    /// `spectrum`, and Student's t adjusted for skewness (Johnson, JASA 73, 1978). If the sample is
+    /// too small for that, Student's t of as many independent times as it is worth.
     ///
-    /// If the sample is too small.
+    /// # Errors
+    /// If the sample is too small for that, too.
     pub fn mean(&self) -> Result<Interval, NoInterval> {
+        self.spectral_mean().or_else(|why| match why {
+            NoInterval::Dominated => worth::range_if_alike(self.hist).ok_or(why),
+            // A part of the run that decides alone, or a tail, has no variance to go by.
+            NoInterval::TooFewSamples { needs: HEAVY_TAIL_SAMPLES } => Err(why),
+            _ => self.effect(0.5)?.mean(self.hist),
+        })
+    }
+
+    /// The same by the spectral method only.
+    fn spectral_mean(&self) -> Result<Interval, NoInterval> {
         self.ready()?;
         let total = self.up_to[BINS - 1] as f64;
         let extra = self.surplus_of_sums();
@@ -252,6 +266,11 @@ impl<'a> Confidence<'a> {
     /// The number of times.
     pub fn count(&self) -> u64 {
         self.hist.count()
+    }
+
+    /// Their mean, in nanoseconds.
+    pub(super) fn mean_ns(&self) -> Option<f64> {
+        self.hist.mean_ns()
     }
 
     /// Whether there are intervals at all.

@@ -23,7 +23,7 @@ const EVEN: u64 = 3;
 /// The surplus of each block at an edge between bins: its number of times up to the edge, minus its
 /// total times the overall share up to the edge.
 pub(super) struct Surplus {
-    parts: Vec<f64>,
+    pub(super) parts: Vec<f64>,
     share: f64,
 }
 
@@ -43,18 +43,28 @@ struct Place {
 }
 
 impl Confidence<'_> {
-    /// The interval of a quantile of the time, in nanoseconds.
+    /// The interval of a quantile of the time, in nanoseconds. If the sample is too small for the
+    /// spectral method, that of as many independent times as it is worth.
     ///
     /// # Errors
     /// Where the sample cannot carry it.
     pub fn quantile(&self, q: f64) -> Result<Interval, NoInterval> {
+        let needs = Hist::samples_needed(q);
+        self.spectral_quantile(q).or_else(|why| match why {
+            NoInterval::TooFewSamples { needs: for_any } if for_any == needs => Err(why),
+            _ => self.effect(q)?.quantile(self.hist, q),
+        })
+    }
+
+    /// The same by the spectral method only.
+    pub(super) fn spectral_quantile(&self, q: f64) -> Result<Interval, NoInterval> {
         let n = self.hist.count();
         let needs = Hist::samples_needed(q);
         if n > 0 && n < needs {
             return Err(NoInterval::TooFewSamples { needs });
         }
         self.ready()?;
-        let n = n as f64;
+        let n = self.hist.count() as f64;
         let share = q.min(1.0 - q);
         let surplus = self.surplus(q);
         let own = surplus.as_ref().map(|surplus| self.design_effect_of(surplus));
@@ -108,7 +118,7 @@ impl Confidence<'_> {
     }
 
     /// The binomial variance of the number of times up to the edge, for independent times.
-    fn binomial_variance(&self, surplus: &Surplus) -> f64 {
+    pub(super) fn binomial_variance(&self, surplus: &Surplus) -> f64 {
         self.up_to[BINS - 1] as f64 * surplus.share * (1.0 - surplus.share)
     }
 

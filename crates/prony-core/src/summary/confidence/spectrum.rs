@@ -32,7 +32,7 @@ const DOMINANT_MIN: f64 = 1.2;
 const Z: f64 = 1.959_963_984_540_054;
 
 /// The slowest cosines over a series of this length.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cosines {
     /// The values of one cosine after the other.
     values: Vec<f64>,

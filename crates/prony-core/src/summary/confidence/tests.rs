@@ -37,7 +37,7 @@ fn reports_why_there_is_no_interval() {
     assert_eq!(Confidence::of(&old).quantile(0.5), Err(NoInterval::NotRecorded));
 }
 
-/// 1,100 independent times: 11 of them are beyond the p99, and its interval needs 20.
+/// Of 1,100 independent times 11 are beyond the p99, and one beyond the p99.9.
 #[test]
 fn a_percentile_with_few_times_beyond_it_has_too_few_samples() {
     let few = tally(110, |i| {
@@ -49,8 +49,9 @@ fn a_percentile_with_few_times_beyond_it_has_too_few_samples() {
         (0..10).map(draw).collect()
     });
     let c = Confidence::of(&few);
-    assert_eq!(c.quantile(0.99), Err(NoInterval::TooFewSamples { needs: 2_000 }));
-    assert!(c.quantile(0.9).is_ok() && c.quantile(0.5).is_ok());
+    for q in [0.5, 0.9, 0.99] {
+        assert!(c.quantile(q).is_ok(), "{q}: {:?}", c.quantile(q));
+    }
     assert_eq!(c.quantile(0.999), Err(NoInterval::TooFewSamples { needs: 10_000 }));
 }
 
@@ -100,14 +101,15 @@ fn equal_times_have_the_narrowest_possible_interval() {
 /// block, and neither does a single time.
 #[test]
 fn a_few_times_are_not_without_variance() {
-    let too_few = Err(NoInterval::TooFewSamples { needs: 500 });
+    let too_few = Err(NoInterval::TooFewSamples { needs: 20 });
     for few in [vec![3], vec![3, 4], vec![3; 19]] {
         let few = tally(64, |i| if i == 63 { few.clone() } else { vec![] });
         assert_eq!(Confidence::of(&few).mean(), too_few);
     }
     let mut late = tally(64, |i| if i == 63 { vec![3; 20] } else { vec![] });
     late.times.response.record(Span::from_millis(4));
-    assert_eq!(Confidence::of(&late).mean(), too_few);
+    let mean = Confidence::of(&late).mean();
+    assert!(mean.is_ok_and(|mean| mean.lo < 3e6 && mean.hi > 3e6), "{mean:?}");
     let one_block = tally(64, |i| if i == 63 { (0..600).collect() } else { vec![] });
     assert_eq!(Confidence::of(&one_block).mean(), Err(NoInterval::Dominated));
 }
@@ -221,16 +223,15 @@ fn drawn(k: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Where even independent times would be too few, their number is the reason.
+/// Independent times may be too few, but are not called correlated.
 #[test]
 fn too_few_times_are_not_called_correlated() {
     for (blocks, each) in [(100, 1), (100, 3), (100, 4), (40, 8)] {
         let few = independent(blocks, each);
         let c = Confidence::of(&few);
-        let needs = Err(NoInterval::TooFewSamples { needs: 500 });
-        assert_eq!((c.quantile(0.5), c.mean()), (needs, needs), "{blocks} {each}");
-        if blocks * each >= 100 {
-            assert_eq!(c.quantile(0.9), needs, "{blocks} {each}");
+        for result in [c.quantile(0.5), c.quantile(0.9), c.mean()] {
+            let is_true = matches!(result, Ok(_) | Err(NoInterval::TooFewSamples { .. }));
+            assert!(is_true, "{blocks} {each}: {result:?}");
         }
     }
     let enough = independent(300, 4);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Known, Summary, clustered_share, clustering_of, design_effect, share, statistic_of};
+use super::Summary;
+use super::known::Known;
+use super::shares::{clustered_share, clustering_of, share};
 use crate::record::{CheckTally, GroupTally};
 use crate::summary::confidence::{Interval, NoInterval};
 use crate::threshold::{Counted, Figure, Threshold, Unit};
@@ -19,7 +21,7 @@ pub fn share_of_check(check: &CheckTally) -> Result<(f64, Interval), NoInterval>
 
 /// The share of the replies that pass: Wilson's interval, with as many independent replies as those
 /// that failed over time are worth.
-fn passes(checks: &[&CheckTally]) -> Known {
+fn passes(checks: &[&CheckTally]) -> Known<'static> {
     let passed = checks.iter().map(|check| check.passed).sum();
     let failed: u64 = checks.iter().map(|check| check.failed).sum();
     clustered_share(passed, passed + failed, || {
@@ -39,7 +41,7 @@ fn passes(checks: &[&CheckTally]) -> Known {
 }
 
 impl Summary {
-    pub(super) fn known_of_checks(&self, threshold: &Threshold) -> Known {
+    pub(super) fn known_of_checks(&self, threshold: &Threshold) -> Known<'static> {
         let all = self.plan.checks.list.iter().zip(&self.main.checks);
         let is_meant =
             |name: Option<&str>| threshold.part.is_none() || threshold.part.as_deref() == name;
@@ -59,13 +61,9 @@ impl Summary {
         self.main.groups.get(index)
     }
 
-    pub(super) fn known_of_group(&self, threshold: &Threshold) -> Known {
+    pub(super) fn known_of_group(&self, threshold: &Threshold) -> Known<'static> {
         let Some(group) = self.group_of(threshold) else { return Known::NOTHING };
         let n = match threshold.figure {
-            Figure::Time(_, statistic) => {
-                let effect = |q| design_effect(&self.main, q);
-                return statistic_of(&group.duration, statistic, &effect);
-            }
             Figure::Count(Counted::GroupsFailed) => group.failed,
             _ => group.completed,
         };

@@ -1,4 +1,11 @@
+use super::shares::{KNOWN, clustering, clustering_of};
 use super::*;
+use crate::fault::Fault;
+use crate::plan::{CallSpec, Load, Plan, Stop, Think};
+use crate::record::{Tally, TimeLowerBound};
+use crate::summary::{Accepted, RunInfo, WorkerStats};
+use crate::target::Endpoint;
+use crate::units::Nanos;
 
 /// Intervals with 100 ended requests each, of which these have failed.
 fn cells(failed: &[u64]) -> Vec<(u64, u64)> {
@@ -49,32 +56,99 @@ fn the_interval_of_a_rate_has_the_whole_seconds() {
     let shorter = Tally { start: Nanos(1), end: Nanos(9_999_999_999), ..t };
     let eight = per_second(&shorter, 95.0, |cell| cell.replies as f64).unwrap();
     assert!(eight.hi - eight.lo > found.hi - found.lo, "{eight:?}");
-    let seven = Tally { end: Nanos(8_999_999_999), ..shorter };
-    assert_eq!(per_second(&seven, 95.0, |_| 1.0), Err(NoInterval::TooShort));
+    let two = Tally { end: Nanos(3_999_999_999), ..shorter };
+    assert_eq!(per_second(&two, 95.0, |_| 1.0), Err(NoInterval::TooFewSamples { needs: 3 }));
 }
 
-#[test]
-fn a_percentile_of_few_independent_samples_has_no_interval() {
-    let mut hist = Hist::new();
-    hist.record_n(Span(1_000), 2_000);
-    let p99 = Statistic::Percentile(99.0);
-    let known = statistic_of(&hist, p99, &|_| 100.0);
-    let Err(NoInterval::Autocorrelated { effective }) = known.interval else {
-        panic!("{:?}", known.interval);
-    };
-    assert!((effective - 20.0).abs() < 1e-9, "{effective}");
-    assert!(statistic_of(&hist, p99, &|_| 1.0).interval.is_ok());
+/// A run of 3 s with 1,000 replies of `measured` to `measured` + 1 ms, of which the meter may have
+/// added so much that `least` is left of each. A late meter was busy all the time.
+fn answered(measured: Span, least: Span, is_late: bool) -> Summary {
+    let mut t = Tally::new(Nanos::ZERO);
+    let mut bound = TimeLowerBound { added_max: measured - least, ..TimeLowerBound::default() };
+    for i in 0..1_000 {
+        let time = measured + Span(i * 7_919 % 1_000 * 1_000);
+        t.times.response.record(time);
+        bound.times.record(time - bound.added_max);
+        t.series.replied(Nanos(i * 3_000_000), time, 1);
+    }
+    t.series.close();
+    (t.started, t.sent, t.replies) = (1_000, 1_000, 1_000);
+    (t.end, t.without_meter) = (Nanos(3_000_000_000), Some(Box::new(bound)));
+    let wall = Span::from_secs(3);
+    let cpu_user = if is_late { wall } else { Span::ZERO };
+    let meter = WorkerStats { wall, cpu_user, ..WorkerStats::default() };
+    let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
+    let call = CallSpec { authority: "h".into(), path: "/".into(), ..CallSpec::default() };
+    let load = Load::Closed { connections: 1, think: Think::None };
+    let plan = Plan::new(vec![endpoint], vec![call], load, Stop::default());
+    Summary::from_parts(plan, RunInfo::default(), vec![(None, t, meter)])
 }
 
-/// The reason is that which is true: too few times, or times that are alike.
+fn outcomes(summary: &Summary, thresholds: &[&str]) -> Vec<(Outcome, Option<Doubt>)> {
+    let mut summary = summary.clone();
+    summary.plan.thresholds = thresholds.iter().map(|text| text.parse().expect(text)).collect();
+    summary.thresholds().into_iter().map(|checked| (checked.outcome, checked.doubt)).collect()
+}
+
+const MET: (Outcome, Option<Doubt>) = (Outcome::Met, None);
+const MISSED: (Outcome, Option<Doubt>) = (Outcome::Missed, None);
+const OF_METER: (Outcome, Option<Doubt>) = (Outcome::Undecided, Some(Doubt::Meter));
+
+/// Measured at 120 ms, of which 60 may be the meter's.
 #[test]
-fn a_mean_without_an_interval_says_why() {
-    let mut hist = Hist::new();
-    hist.record_n(Span(1_000), 19);
-    let few = statistic_of(&hist, Statistic::Mean, &|_| 1.0).interval;
-    assert_eq!(few, Err(NoInterval::TooFewSamples { needs: 20 }));
-    hist.record_n(Span(1_000), 1);
-    let alike = statistic_of(&hist, Statistic::Mean, &|_| 4.0).interval;
-    assert_eq!(alike, Err(NoInterval::Autocorrelated { effective: 5.0 }));
-    assert!(statistic_of(&hist, Statistic::Mean, &|_| 1.0).interval.is_ok());
+fn a_late_meter_leaves_what_its_part_cannot_change() {
+    let late = answered(Span::from_millis(120), Span::from_millis(60), true);
+    let limits = ["p99 < 200ms", "p99 < 100ms", "p99 < 50ms", "mean < 200ms", "mean < 50ms"];
+    assert_eq!(outcomes(&late, &limits), [MET, OF_METER, MISSED, MET, MISSED]);
+    let least = ["p50 > 200ms", "p50 > 100ms", "p50 > 50ms", "max < 1s", "max < 100ms"];
+    assert_eq!(outcomes(&late, &least), [MISSED, OF_METER, MET, MET, OF_METER]);
+    // It makes fewer requests, not more. What it does itself is known.
+    let rates = ["rate > 300", "rate > 400", "requests >= 1k", "requests > 1k", "busy < 50%"];
+    assert_eq!(outcomes(&late, &rates), [MET, OF_METER, MET, OF_METER, MISSED]);
+    assert_eq!(outcomes(&late, &["errors < 1%", "errors = 0"]), [MET, MET]);
+    let mut accepted = late;
+    accepted.run.accepted = Accepted { invalid: true, undecided: false };
+    assert_eq!(outcomes(&accepted, &["p99 < 100ms", "rate > 400"]), [MISSED, MISSED]);
+}
+
+/// Without a fault of the meter, what it may have added still keeps a limit from being missed.
+#[test]
+fn a_limit_within_what_the_meter_added_is_undecided() {
+    let in_time = answered(Span::from_millis(120), Span::from_millis(119), false);
+    let limits = ["p99 < 122ms", "p99 < 120500us", "p99 < 118ms"];
+    assert_eq!(outcomes(&in_time, &limits), [MET, OF_METER, MISSED]);
+}
+
+/// Timeouts of a late meter may be its own, other failures are not.
+#[test]
+fn failures_of_a_late_meter_count_as_far_as_they_are_the_targets() {
+    let mut late = answered(Span::from_millis(120), Span::from_millis(60), true);
+    let failed = [Fault::RequestTimeout, Fault::Reset];
+    failed.into_iter().for_each(|fault| late.main.faults[fault as usize] = 100);
+    late.main.failed = 200;
+    let limits = ["errors < 50%", "errors < 12%", "errors < 2%", "timeouts < 1%"];
+    assert_eq!(outcomes(&late, &limits), [MET, OF_METER, MISSED, OF_METER]);
+    late.workers.iter_mut().for_each(|worker| worker.cpu_user = Span::ZERO);
+    assert_eq!(outcomes(&late, &limits), [MET, MISSED, MISSED, MISSED]);
+}
+
+/// Less load than asked for can miss a limit, but not keep it.
+#[test]
+fn a_load_that_was_not_offered_can_only_miss() {
+    let mut short = answered(Span::from_millis(120), Span::from_millis(119), false);
+    short.main.faults[Fault::NoDescriptors as usize] = 1;
+    let limits = ["p99 < 200ms", "p99 < 50ms", "errors < 1%", "rate > 300"];
+    assert_eq!(outcomes(&short, &limits), [OF_METER, MISSED, OF_METER, MET]);
+}
+
+/// What would decide a threshold has a price in time.
+#[test]
+fn an_undecided_threshold_says_how_much_longer_to_run() {
+    let summary = answered(Span::from_millis(120), Span::from_millis(120), false);
+    let more = |text: &str| summary.checked(&text.parse().expect(text)).more;
+    // 2,995 requests without a failure, of which there are 1,000 in 3 s.
+    let seconds = more("errors < 0.1%").expect("a time").as_secs_f64();
+    assert!((5.9..6.6).contains(&seconds), "{seconds}");
+    assert_eq!(more("errors < 1%"), None, "it is met");
+    assert_eq!(more("errors < 0%"), None, "no run is long enough");
 }

@@ -279,19 +279,7 @@ impl Summary {
     /// The verdict and its reasons. Reasons of the meter come first; if there are any, nothing is
     /// said about the target. A target that failed is not tested for changes.
     pub fn verdict(&self) -> Judgment {
-        let mut reasons: Vec<Reason> =
-            self.littles_law_mismatch().into_iter().chain(self.exhausted_resources()).collect();
-        // In so short a run, startup and shutdown dominate.
-        if self.run.hosts.is_some() {
-            reasons.extend(self.host_limits());
-        } else if self.measured() >= STATEMENT_MIN {
-            reasons.extend(self.cpu_saturated());
-            reasons.extend(self.cpu_pressure_reasons());
-        }
-        reasons.extend(self.rate_missed());
-        reasons.extend(self.send_lag_too_long());
-        reasons.extend(self.partial_limit());
-        reasons.extend(self.unread_lines());
+        let mut reasons = self.reasons_of_load();
         if reasons.is_empty() {
             reasons.extend(self.dominant_failures().or_else(|| self.target_unavailable()));
         }
@@ -310,6 +298,25 @@ impl Summary {
         }
         let verdict = reasons.first().map_or(Verdict::Valid, Reason::verdict);
         Judgment { verdict, reasons }
+    }
+
+    /// The reasons that concern the load: the meter was late or lost something, or a part of the
+    /// load was not offered.
+    pub(super) fn reasons_of_load(&self) -> Vec<Reason> {
+        let mut reasons: Vec<Reason> =
+            self.littles_law_mismatch().into_iter().chain(self.exhausted_resources()).collect();
+        // In so short a run, startup and shutdown dominate.
+        if self.run.hosts.is_some() {
+            reasons.extend(self.host_limits());
+        } else if self.measured() >= STATEMENT_MIN {
+            reasons.extend(self.cpu_saturated());
+            reasons.extend(self.cpu_pressure_reasons());
+        }
+        reasons.extend(self.rate_missed());
+        reasons.extend(self.send_lag_too_long());
+        reasons.extend(self.partial_limit());
+        reasons.extend(self.unread_lines());
+        reasons
     }
 
     /// Whether the plan itself ends the run.
