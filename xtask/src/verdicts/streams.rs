@@ -250,7 +250,10 @@ pub(super) fn all() -> Vec<Case> {
     for kind in &KINDS {
         for driver in DRIVERS {
             all.extend(kind.late(driver));
-            all.push(kind.case(driver, Fault::None, false, CLEAN));
+            // A round trip takes so little time that any machine makes some of them late.
+            if !matches!(kind.target, Target::Responder) {
+                all.push(kind.case(driver, Fault::None, false, CLEAN));
+            }
         }
     }
     all
