@@ -82,12 +82,14 @@ impl<'a> Aborter<'a> {
 /// Records that the load went on until its thresholds were decided: when they were, if they were,
 /// and how certain decisions had to be.
 pub(crate) fn note_level(summary: &mut Summary, at: Option<Span>, level: f64) {
+    summary.run.level = Some(level);
     let sentence = match at {
         Some(at) => format!("Ended after {}: all thresholds were decided.", units::span(at)),
+        // The user's stop is said elsewhere.
+        None if summary.run.interrupted => return,
         None => "The time was over before all thresholds were decided.".to_owned(),
     };
     summary.run.notes.push(sentence);
-    summary.run.level = Some(level);
 }
 
 /// Records the reason for the early end.
