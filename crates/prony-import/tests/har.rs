@@ -102,6 +102,12 @@ fn what_the_archive_lacks_of_a_body_is_named() {
             json!({"method": "POST", "url": "http://h/", "headers": headers, "postData": post});
         entry(request, &json!({}))
     };
+    let without_length = |text: &str, size: i64| {
+        let post = json!({"mimeType": "text/plain", "text": text});
+        let request =
+            json!({"method": "POST", "url": "http://h/", "bodySize": size, "postData": post});
+        entry(request, &json!({}))
+    };
     let (plan, notes) = of(&[
         post(json!({"mimeType": "text/plain", "text": "abc"}), "3"),
         post(json!({"mimeType": "text/plain", "text": "ab\u{fffd}"}), "3"),
@@ -113,10 +119,14 @@ fn what_the_archive_lacks_of_a_body_is_named() {
             {"name": "f", "fileName": "a.png"}]}),
             "9",
         ),
+        // A program that has lost the header, and has read bytes as characters.
+        without_length("a\u{ff}", 2),
+        without_length("ab", 2),
+        without_length("ab", -1),
     ]);
     assert!(plan.contains("body = { base64 = \"/w==\" }"), "{plan}");
     for line in [
-        "1 x its body is not all that was sent, by its Content-Length: entry 2",
+        "2 x its body has another length than was sent, by Content-Length or `bodySize`: entry 2, entry 7",
         "1 x sent without its body, which the archive does not have: entry 3",
         "1 x its body is not the base64 that it should be: sent as it is: entry 5",
         "1 x a file of a form without content, which the archive does not have: entry 6",

@@ -36,7 +36,7 @@ pub(super) fn request(
     let (origin, path) = url::split(&sent.url)?;
     let path = with_query(path, &sent, place, notes);
     let sent = with_cookies(sent);
-    let length = length(&sent.headers);
+    let length = length(&sent);
     let mut headers = headers(sent.headers, &origin, jar, place, notes);
     let has_fields = sent.post_data.as_ref().is_some_and(|post| !post.params.is_empty());
     let (body, kind) = match sent.post_data {
@@ -64,10 +64,13 @@ pub(super) fn request(
     })
 }
 
-/// The length of the body as its header says.
-fn length(headers: &[Pair]) -> Option<usize> {
-    let mut all = headers.iter().filter(|pair| pair.name.eq_ignore_ascii_case("content-length"));
-    all.find_map(|pair| pair.value.trim().parse().ok())
+/// The length of the body as its header says, or without one as the program that wrote the archive
+/// counts it: some programs lose the header, and some count characters.
+fn length(sent: &Sent) -> Option<usize> {
+    let is_length = |pair: &&Pair| pair.name.eq_ignore_ascii_case("content-length");
+    let header =
+        sent.headers.iter().filter(is_length).find_map(|pair| pair.value.trim().parse().ok());
+    header.or(usize::try_from(sent.body_size).ok().filter(|size| *size > 0))
 }
 
 /// A path with the parameters that some programs have only beside the URL.
@@ -173,7 +176,7 @@ fn body(
                     notes.add(&what, place);
                 }
                 if length.is_some_and(|length| length != text.len()) {
-                    let what = "its body is not all that was sent, by its Content-Length";
+                    let what = "its body has another length than was sent, by Content-Length or `bodySize`";
                     notes.add(what, place);
                 }
                 if text.is_empty() { Body::None } else { Body::Text(text.into()) }
