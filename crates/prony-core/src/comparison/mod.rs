@@ -149,6 +149,10 @@ pub struct Shape {
     pub missing: Option<Missing>,
     /// What that means: it is never [`Outcome::Lower`].
     pub outcome: Outcome,
+    /// The p-value from which on the test decides that they differ.
+    pub error: f64,
+    /// The mean or percentile that shows that they differ, if one does.
+    pub shown_by: Option<Figure>,
 }
 
 /// The change of one quantile.
@@ -302,7 +306,7 @@ impl Comparison {
         self.known(true)
     }
 
-    /// The same; the distributions, which decide no end, only if they are asked for.
+    /// The same; the distributions only if they are asked for.
     fn known(&self, has_distribution: bool) -> Answer {
         let rounds = self.complete() as u32;
         let error = self.design.error(rounds);
@@ -317,7 +321,9 @@ impl Comparison {
 
     fn is_over(&self, rounds: u32) -> bool {
         let is_look = rounds > 0 && self.design.looks().contains(&rounds);
-        rounds >= self.design.rounds_max() || (is_look && self.known(false).is_decided())
+        // A distribution is expensive to compare. It decides no end unless nothing else does.
+        let is_alone = self.design.figures.iter().all(|&f| f == Figure::Distribution);
+        rounds >= self.design.rounds_max() || (is_look && self.known(is_alone).is_decided())
     }
 
     /// The cells of A and of another target, by complete round.
@@ -379,7 +385,8 @@ fn change(
 }
 
 impl Answer {
-    /// Whether every limit is decided, or without limits every figure that is known.
+    /// Whether every limit is decided, or without limits every figure that is known; the
+    /// distribution only if nothing else is compared.
     pub fn is_decided(&self) -> bool {
         let by_limits = self.targets.iter().any(|t| !t.limits.is_empty());
         self.targets.iter().all(|t| {
@@ -387,7 +394,11 @@ impl Answer {
                 return t.limits.iter().all(|(_, held)| *held != Held::Unknown);
             }
             let known = t.figures.iter().filter(|f| f.interval.is_some());
-            known.clone().count() > 0 && known.into_iter().all(|f| f.outcome != Outcome::Undecided)
+            let mut outcomes: Vec<Outcome> = known.map(|f| f.outcome).collect();
+            if t.figures.is_empty() {
+                outcomes.extend(t.distribution.iter().map(|shape| shape.outcome));
+            }
+            !outcomes.is_empty() && outcomes.iter().all(|&o| o != Outcome::Undecided)
         })
     }
 
@@ -412,6 +423,7 @@ impl Against {
             let compared = figures.iter().find(|c| c.figure == limit.figure);
             (limit.clone(), limit.held(compared.and_then(|c| c.interval)))
         };
+        let distribution = distribution.map(|shape| shape.with(&figures));
         Self { target, limits: limits.iter().map(held).collect(), figures, distribution }
     }
 }
@@ -449,61 +461,6 @@ fn outcome(figure: Figure, Interval { lo, hi }: Interval, margin: f64) -> Outcom
         Outcome::Lower
     } else {
         Outcome::Undecided
-    }
-}
-
-impl Shape {
-    fn of_pairs(pairs: &[(&Cell, &Cell)], margin: f64, error: f64, seed: u64) -> Self {
-        let needs = Figure::Distribution.samples_needed();
-        let grids: Option<Vec<_>> =
-            pairs.iter().map(|(a, b)| Some((a.grid.as_ref()?, b.grid.as_ref()?))).collect();
-        let Some(grids) = grids else { return Self::missing(Missing::TooFewSamples { needs }) };
-        let difference = |(a, b): &(&Vec<f64>, &Vec<f64>)| {
-            b.iter().zip(a.iter()).map(|(b, a)| b - a).collect::<Vec<f64>>()
-        };
-        let differences: Vec<Vec<f64>> = grids.iter().map(difference).collect();
-        let of = |q: usize| {
-            let column: Vec<f64> = differences.iter().map(|d| d[q]).collect();
-            interval::of_pairs(Figure::Distribution, &column, error)
-        };
-        let changes: Option<Vec<Change>> = (0..GRID.len()).map(of).collect();
-        let Some(changes) = changes else { return Self::missing(Missing::TooFewRounds) };
-        let p_value = shape::p_value(&differences, seed);
-        Self::of(&changes, Some(p_value), margin, error)
-    }
-
-    fn missing(missing: Missing) -> Self {
-        Self {
-            p_value: None,
-            bands: Vec::new(),
-            missing: Some(missing),
-            outcome: Outcome::Undecided,
-        }
-    }
-
-    /// All quantiles within the margin are an intersection of tests, each of which needs the whole
-    /// error probability (Berger, Technometrics 24, 1982).
-    fn of(changes: &[Change], p_value: Option<f64>, margin: f64, error: f64) -> Self {
-        let band = |(&quantile, change): (&f64, &Change)| Band {
-            quantile,
-            estimate: change.estimate,
-            interval: change.interval,
-        };
-        let is_same =
-            |c: &Change| outcome(Figure::Distribution, c.interval, margin) == Outcome::Same;
-        let outcome = if changes.iter().all(is_same) {
-            Outcome::Same
-        } else if p_value.is_some_and(|p| p <= error) {
-            Outcome::Higher
-        } else {
-            Outcome::Undecided
-        };
-        Self {
-            p_value,
-            bands: GRID.iter().zip(changes).map(band).collect(),
-            missing: None,
-            outcome,
-        }
     }
 }
 

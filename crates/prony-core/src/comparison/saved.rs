@@ -84,7 +84,7 @@ fn distribution(design: &Design, a: &[SavedRun], b: &[SavedRun], error: f64) -> 
     let changes: Result<Vec<Change>, Missing> = (0..GRID.len()).map(of).collect();
     match changes {
         Ok(changes) => Shape::of(&changes, None, design.margin, error),
-        Err(missing) => Shape::missing(missing),
+        Err(missing) => Shape::missing(missing, error),
     }
 }
 

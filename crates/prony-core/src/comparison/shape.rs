@@ -3,9 +3,16 @@
 //! If both halves of a pair come from the same distribution, exchanging them changes nothing but
 //! the signs of the pair's differences (Fisher, The Design of Experiments, 1935; Pitman,
 //! Supplement to the JRSS 4, 1937). The statistic is the sum over the quantiles of
-//! [`GRID`](super::figure::GRID) of the squared sum of the log ratios, each divided by the sum of
-//! their squares.
+//! [`GRID`] of the squared sum of the log ratios, each divided by the sum of their squares.
+//!
+//! Distributions with different percentiles, or means, differ. So what a percentile decides, the
+//! test of the distribution decides as well: with so few pairs that no p-value is small enough,
+//! Student's t can still decide. That costs no error probability: where the distributions are
+//! equal, the percentiles are too, and the wrong decision about one of them is counted there.
 
+use super::figure::{Figure, GRID};
+use super::interval::{self, Change};
+use super::{Band, Cell, Compared, Missing, Outcome, Shape, outcome};
 use crate::rng::{Sequence, Stream};
 
 /// Up to this number of pairs, all signs are tried.
@@ -13,9 +20,93 @@ const EXACT_MAX: u32 = 12;
 /// How many signs are drawn for more pairs.
 const DRAWS: u32 = 9_999;
 
+impl Shape {
+    pub(super) fn of_pairs(pairs: &[(&Cell, &Cell)], margin: f64, error: f64, seed: u64) -> Self {
+        let needs = Figure::Distribution.samples_needed();
+        let grids: Option<Vec<_>> =
+            pairs.iter().map(|(a, b)| Some((a.grid.as_ref()?, b.grid.as_ref()?))).collect();
+        let Some(grids) = grids else {
+            return Self::missing(Missing::TooFewSamples { needs }, error);
+        };
+        let difference = |(a, b): &(&Vec<f64>, &Vec<f64>)| {
+            b.iter().zip(a.iter()).map(|(b, a)| b - a).collect::<Vec<f64>>()
+        };
+        let differences: Vec<Vec<f64>> = grids.iter().map(difference).collect();
+        let of = |q: usize| {
+            let column: Vec<f64> = differences.iter().map(|d| d[q]).collect();
+            interval::of_pairs(Figure::Distribution, &column, error)
+        };
+        let changes: Option<Vec<Change>> = (0..GRID.len()).map(of).collect();
+        let Some(changes) = changes else { return Self::missing(Missing::TooFewRounds, error) };
+        let p_value = p_value(&differences, seed);
+        Self::of(&changes, Some(p_value), margin, error)
+    }
+
+    pub(super) fn missing(missing: Missing, error: f64) -> Self {
+        Self {
+            p_value: None,
+            bands: Vec::new(),
+            missing: Some(missing),
+            outcome: Outcome::Undecided,
+            error,
+            shown_by: None,
+        }
+    }
+
+    /// All quantiles within the margin are an intersection of tests, each of which needs the whole
+    /// error probability (Berger, Technometrics 24, 1982).
+    pub(super) fn of(changes: &[Change], p_value: Option<f64>, margin: f64, error: f64) -> Self {
+        let band = |(&quantile, change): (&f64, &Change)| Band {
+            quantile,
+            estimate: change.estimate,
+            interval: change.interval,
+        };
+        let is_same =
+            |c: &Change| outcome(Figure::Distribution, c.interval, margin) == Outcome::Same;
+        let outcome = if changes.iter().all(is_same) {
+            Outcome::Same
+        } else if p_value.is_some_and(|p| p <= error) {
+            Outcome::Higher
+        } else {
+            Outcome::Undecided
+        };
+        Self {
+            p_value,
+            bands: GRID.iter().zip(changes).map(band).collect(),
+            missing: None,
+            outcome,
+            error,
+            shown_by: None,
+        }
+    }
+
+    /// The same, together with what the means and percentiles of the same times decide.
+    pub(super) fn with(self, figures: &[Compared]) -> Self {
+        let differs = |c: &&Compared| {
+            let of_times = matches!(c.figure, Figure::Mean | Figure::Percentile(_));
+            of_times && matches!(c.outcome, Outcome::Higher | Outcome::Lower)
+        };
+        // The percentiles beyond the grid can differ where all of its quantiles are the same.
+        let is_inside = |c: &&Compared| {
+            let ends = GRID[0] * 100.0..=GRID[GRID.len() - 1] * 100.0;
+            matches!(c.figure, Figure::Percentile(p) if ends.contains(&p))
+        };
+        let mut found = figures.iter().filter(differs);
+        let shown_by = match self.outcome {
+            _ if self.missing.is_some() => None,
+            Outcome::Same => found.find(is_inside),
+            _ => found.clone().find(is_inside).or_else(|| found.next()),
+        };
+        match shown_by {
+            Some(c) => Self { outcome: Outcome::Higher, shown_by: Some(c.figure), ..self },
+            None => self,
+        }
+    }
+}
+
 /// The probability, if both are the same, of a statistic at least as large as that of these
 /// pairs: log ratios of each quantile. The draws depend on the seed alone.
-pub(super) fn p_value(pairs: &[Vec<f64>], seed: u64) -> f64 {
+fn p_value(pairs: &[Vec<f64>], seed: u64) -> f64 {
     let Some(first) = pairs.first() else { return 1.0 };
     let scale: Vec<f64> =
         (0..first.len()).map(|q| pairs.iter().map(|pair| pair[q].powi(2)).sum()).collect();

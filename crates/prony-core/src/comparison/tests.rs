@@ -185,3 +185,59 @@ fn an_incomplete_round_does_not_count() {
     assert_eq!(answer.rounds, 2);
     assert!(!Comparison::new(design(Rounds::UntilDecided)).answer().is_decided());
 }
+
+/// Whatever the change, the noise, the shape and the number of pairs: where a mean or percentile
+/// differs, the distribution does.
+#[test]
+fn the_test_of_the_distribution_is_never_weaker_than_the_percentiles() {
+    let mut draw = Sequence::new(11, Stream::Pick);
+    let [mut of_few_pairs, mut of_one_quantile] = [0; 2];
+    for case in 0..300 {
+        let rounds = [3, 4, 6, 10, 14][draw.below(5) as usize];
+        let ratio = [1.0, 1.01, 1.03, 1.1, 1.764][draw.below(5) as usize];
+        let noise = [0.0, 0.002, 0.01, 0.05][draw.below(4) as usize];
+        // All times are longer, or only those from one quantile to another.
+        let from: f64 = [0.0, 0.3, 0.46, 0.9, 0.985][draw.below(5) as usize];
+        let to = (from + [0.02, 0.3, 1.0][draw.below(3) as usize]).min(1.0);
+        let figures = "mean p5 p47 p50 p90 p95 p99 distribution".split(' ');
+        let figures = figures.map(|name| name.parse().expect(name)).collect();
+        let design = Design { figures, seed: case, ..design(Rounds::Exactly(rounds)) };
+        let mut comparison = Comparison::new(design);
+        while let Some(block) = comparison.next_block() {
+            let level = 1.0 + noise * draw.normal();
+            let mut hist = Hist::new();
+            for i in 0..1_000_u32 {
+                let share = f64::from(i) / 1_000.0;
+                let is_longer = block.target == 1 && (from..to).contains(&share);
+                let us = (500.0 + 500.0 * share) * if is_longer { ratio } else { 1.0 };
+                hist.record(Span((us * 1e3 * level.max(0.1)) as u64));
+            }
+            comparison.record(block, &measured(&hist, 0));
+        }
+        let answer = comparison.answer();
+        let against = &answer.targets[0];
+        let shape = against.distribution.as_ref().expect("a distribution");
+        let is_change = |c: &&Compared| matches!(c.outcome, Outcome::Higher | Outcome::Lower);
+        let mut decided = against.figures.iter().filter(is_change);
+        let inside =
+            decided.clone().find(|c| matches!(c.figure, Figure::Percentile(p) if p < 96.0));
+        let found = format!("{rounds} rounds, {ratio}, {noise}, {from} to {to}: {answer:?}");
+        if inside.is_some() {
+            assert_eq!(shape.outcome, Outcome::Higher, "{found}");
+            of_few_pairs += u32::from(shape.p_value.is_some_and(|p| p > answer.error));
+            of_one_quantile += u32::from(to - from < 0.1);
+        } else if decided.next().is_some() {
+            // All quantiles from p5 to p95 may still be the same.
+            assert!(matches!(shape.outcome, Outcome::Higher | Outcome::Same), "{found}");
+        }
+    }
+    assert!(of_few_pairs > 20 && of_one_quantile > 5, "{of_few_pairs}, {of_one_quantile}");
+}
+
+#[test]
+fn a_distribution_alone_ends_a_comparison() {
+    let figures = vec![Figure::Distribution];
+    let answer = run(Design { figures, ..design(Rounds::UntilDecided) }, 1.3);
+    let shape = answer.targets[0].distribution.as_ref().expect("a distribution");
+    assert_eq!((answer.rounds, shape.outcome), (10, Outcome::Higher), "{shape:?}");
+}

@@ -67,6 +67,38 @@ fn sentences_say_how_a_figure_changes() {
     assert!(shares.starts_with("no difference of more than 0.1 percentage points"), "{shares}");
 }
 
+/// Eight pairs have no p-value as small as it must be, and still one answer.
+#[test]
+fn sentences_do_not_contradict_each_other() {
+    for ratio in [0.5, 0.9, 0.97, 1.0, 1.005, 1.03, 1.1, 1.764] {
+        let found = sample(ratio, &[]);
+        let all: Vec<&str> = found.sentences().collect();
+        let differs =
+            all.iter().any(|s| s.contains(" longer in B (") || s.contains(" shorter in B ("));
+        let last = all.last().expect("the distribution");
+        let of_shape = last.starts_with("the distribution of response times differs in B");
+        assert_eq!(differs, of_shape, "{ratio}: {all:?}");
+    }
+    let last = |c: &Comparison| c.sentences().last().map(str::to_owned).expect("a sentence");
+    assert_eq!(
+        last(&sample(1.764, &[])),
+        "the distribution of response times differs in B, as p50 does"
+    );
+    let of = |p_value| Shape {
+        p_value,
+        bands: Vec::new(),
+        missing: None,
+        outcome: Outcome::Undecided,
+        error: 0.0007,
+        shown_by: None,
+    };
+    assert_eq!(
+        changes::distribution(&of(Some(0.002)), "B", 0.02),
+        "whether the distribution of response times differs in B is undecided (p = 0.002; it does \
+         from 0.0007 on)"
+    );
+}
+
 #[test]
 fn limits_have_a_sentence_each() {
     let c = sample(1.1, &["p50 > +5%", "p50 > +20%", "p50 > +10%"]);

@@ -112,9 +112,8 @@ fn short(number: f64) -> String {
 
 /// Whether the distributions differ.
 pub(crate) fn distribution(shape: &Shape, target: &str, margin: f64) -> String {
-    let p_value = shape.p_value.map_or_else(String::new, |p| {
-        format!(" (p = {})", if p < 0.001 { format!("{p:.4}") } else { format!("{p:.3}") })
-    });
+    let of_p = |p: f64| if p < 0.001 { format!("{p:.4}") } else { format!("{p:.3}") };
+    let times = "the distribution of response times";
     match (shape.outcome, shape.missing) {
         (_, Some(why)) => format!("the distribution is not compared: {}", missing(Some(why))),
         (Outcome::Same, None) => format!(
@@ -122,14 +121,21 @@ pub(crate) fn distribution(shape: &Shape, target: &str, margin: f64) -> String {
             short(margin * 100.0)
         ),
         (Outcome::Higher | Outcome::Lower, None) => {
-            format!("the distribution of response times differs in {target}{p_value}")
+            let how = match (shape.p_value, shape.shown_by) {
+                (Some(p), _) if p <= shape.error => format!(" (p = {})", of_p(p)),
+                (_, Some(figure)) => format!(", as {} does", name(figure)),
+                _ => String::new(),
+            };
+            format!("{times} differs in {target}{how}")
         }
-        (Outcome::Undecided, None) if shape.p_value.is_none() => {
-            format!("the shift function shows how the quantiles of {target} differ")
-        }
-        (Outcome::Undecided, None) => format!(
-            "no evidence that the distribution of response times differs in {target}{p_value}"
-        ),
+        (Outcome::Undecided, None) => match shape.p_value {
+            None => format!("the shift function shows how the quantiles of {target} differ"),
+            Some(p) => format!(
+                "whether {times} differs in {target} is undecided (p = {}; it does from {} on)",
+                of_p(p),
+                of_p(shape.error)
+            ),
+        },
     }
 }
 
