@@ -365,6 +365,14 @@ class SharedOptions(TypedDict, total=False):
     Requests without a reply by then count as unfinished. A second signal ends the load at
     once."""
 
+    keep_trying: bool
+    """Go on although no connection can be opened
+
+    Without this option, a load ends once every connection has been refused, or has failed
+    before it was open, for 2 seconds: wrong ports and certificates do not get better. Use it
+    to wait for a server. A load in which a connection has opened, or that waits for one,
+    goes on."""
+
     simulate: str
     """Run in a simulated world with this seed instead of on the network
 
@@ -882,6 +890,14 @@ class RunOptions(TypedDict, total=False):
     Requests without a reply by then count as unfinished. A second signal ends the load at
     once."""
 
+    keep_trying: bool
+    """Go on although no connection can be opened
+
+    Without this option, a load ends once every connection has been refused, or has failed
+    before it was open, for 2 seconds: wrong ports and certificates do not get better. Use it
+    to wait for a server. A load in which a connection has opened, or that waits for one,
+    goes on."""
+
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""
 
@@ -1176,6 +1192,14 @@ class RttOptions(TypedDict, total=False):
 
     Requests without a reply by then count as unfinished. A second signal ends the load at
     once."""
+
+    keep_trying: bool
+    """Go on although no connection can be opened
+
+    Without this option, a load ends once every connection has been refused, or has failed
+    before it was open, for 2 seconds: wrong ports and certificates do not get better. Use it
+    to wait for a server. A load in which a connection has opened, or that waits for one,
+    goes on."""
 
     accept_invalid: bool
     """Exit with 0 instead of 98 if the run is invalid"""

@@ -119,7 +119,8 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// A server that prony starts did not start, or ended, with its complete message.
+    /// A server that prony starts did not start, or ended, or the target cannot be reached, with
+    /// its complete message.
     #[error("{0}")]
     Server(String),
     /// Another error of the system, with its complete message.

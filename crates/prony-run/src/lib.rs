@@ -6,6 +6,7 @@ pub mod abort;
 pub mod builder;
 pub mod capacity;
 pub mod compare;
+pub mod contact;
 pub mod environment;
 pub mod error;
 pub mod exit;

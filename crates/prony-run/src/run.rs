@@ -17,6 +17,7 @@ use prony_report::units;
 use prony_sim::Extras;
 
 use crate::abort;
+use crate::contact;
 use crate::error::Error;
 use crate::here;
 use crate::redirects;
@@ -59,8 +60,14 @@ pub fn run(
     let start =
         options.start_at.map_or_else(SystemTime::now, |at| UNIX_EPOCH + Duration::from_nanos(at));
     let options = &with_tls(plan, options)?;
-    let outcome = prony_io::run(plan, options, control, watch);
-    let mut summary = summary(outcome?, start, options, provenance);
+    let outcome = prony_io::run(plan, options, control, watch)?;
+    let out_of_reach = outcome.out_of_reach;
+    let mut summary = summary(outcome, start, options, provenance);
+    if summary.run.part.is_none() {
+        // It explains the rest of the report.
+        let note = contact::note(&summary, out_of_reach);
+        note.into_iter().for_each(|note| summary.run.notes.insert(0, note));
+    }
     summary.run.notes.extend(steered(&summary, control));
     Ok(summary)
 }

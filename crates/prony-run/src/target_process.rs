@@ -367,11 +367,14 @@ pub fn with_port(plan: &Plan, from: u16, to: u16) -> Plan {
     plan
 }
 
-fn endpoint_name(endpoint: &Endpoint) -> String {
+/// An endpoint as users know it.
+pub(crate) fn endpoint_name(endpoint: &Endpoint) -> String {
     match endpoint.transport() {
-        Endpoint::Tcp { host, port } => format!("{host}:{port}"),
-        Endpoint::Unix { path } => path.clone(),
-        _ => "its address".to_owned(),
+        Endpoint::Tcp { host, port } | Endpoint::Inet { host, port, .. } => {
+            format!("{host}:{port}")
+        }
+        Endpoint::Unix { path } | Endpoint::UnixSeqpacket { path } => path.clone(),
+        Endpoint::Tls { .. } => "its address".to_owned(),
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Link {
     pub half_close: f64,
     /// How connects can fail.
     pub connect: ConnectFaults,
+    /// Endpoints that refuse connections, with the start and the end of this time.
+    pub down: Vec<(u32, Nanos, Nanos)>,
     /// Start and length of the stalls: nothing is delivered during a stall, and everything is
     /// delivered after it. In ascending order, without overlaps.
     pub stalls: Vec<(Nanos, Span)>,
@@ -107,6 +109,7 @@ impl Default for Link {
             reset: 0.0,
             half_close: 0.0,
             connect: ConnectFaults::default(),
+            down: Vec::new(),
             stalls: Vec::new(),
         }
     }
@@ -166,8 +169,14 @@ impl Link {
         )
     }
 
-    pub(crate) fn connect_result(&self, rng: &mut Rng) -> ConnectResult {
+    /// The result of a connect to this endpoint.
+    pub(crate) fn connect_result(&self, endpoint: u32, now: Nanos, rng: &mut Rng) -> ConnectResult {
         use ConnectResult::{FailsAfterRoundTrip, FailsImmediately, NoReply, Opens};
+        let is_down =
+            |&(of, from, to): &(u32, Nanos, Nanos)| of == endpoint && from <= now && now < to;
+        if self.down.iter().any(is_down) {
+            return FailsAfterRoundTrip(Fault::ConnectRefused);
+        }
         let c = &self.connect;
         let failures = [
             (c.refused, FailsAfterRoundTrip(Fault::ConnectRefused)),

@@ -1,5 +1,7 @@
 //! Runs a plan in the virtual world, with one engine for each share.
 
+use std::sync::Arc;
+
 use prony_core::echo::{self, EchoBehavior};
 use prony_core::engine::{self, AnyEngine, Engine, Taps};
 use prony_core::feed::Feeds;
@@ -80,6 +82,9 @@ pub(crate) fn engines(
         }
         if let Some(taps) = &setup.taps {
             engine.tap(taps.make());
+        }
+        if let Some(contact) = &setup.contact {
+            engine.share_contact(Arc::clone(contact));
         }
         if let Some(tokenizer) = setup.tokenizers.and_then(|of| of(plan)) {
             engine.count_tokens(tokenizer);

@@ -39,6 +39,7 @@ pub(crate) fn options(exec: &ExecArgs) -> Options {
             _ => Family::Any,
         },
         drain: drain(exec),
+        needs_contact: !exec.keep_trying,
         // The plan contains --connect-to and --unix-socket.
         ..Options::default()
     }

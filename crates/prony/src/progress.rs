@@ -10,6 +10,7 @@ use prony_core::units::{Nanos, Span};
 use prony_hosts::view::HostView;
 use prony_io::{Control, Live};
 use prony_report::units;
+use prony_run::contact::Silence;
 use prony_run::error::Error;
 use prony_run::interrupt::Ending;
 use prony_run::output;
@@ -67,6 +68,7 @@ pub(crate) struct Progress {
     aim: String,
     control: Arc<Control>,
     ending: Ending,
+    silence: Silence,
 }
 
 #[derive(Debug)]
@@ -100,7 +102,8 @@ impl Progress {
         };
         let control = Arc::clone(control);
         let (name, aim) = (String::new(), String::new());
-        Self { plan: plan.clone(), display, name, aim, control, ending: Ending::default() }
+        let (ending, silence) = (Ending::default(), Silence::default());
+        Self { plan: plan.clone(), display, name, aim, control, ending, silence }
     }
 
     /// The progress of a phase of this name. Phases that run side by side have plain lines, because
@@ -128,7 +131,8 @@ impl Progress {
 
     /// Shows the current state of the load.
     pub(crate) fn show(&mut self, live: &Live) {
-        if let Some(sentence) = self.ending.sentence(&self.control, live) {
+        let silent = self.silence.sentence(&self.plan, live);
+        if let Some(sentence) = silent.or_else(|| self.ending.sentence(&self.control, live)) {
             self.display.end(format!("{}{sentence}", self.name));
         }
         match &mut self.display {

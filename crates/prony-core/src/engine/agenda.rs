@@ -36,6 +36,8 @@ pub(super) enum Timer {
     Closing(u32),
     /// Connects that were held back may start.
     Connects,
+    /// The load may end because its target cannot be reached.
+    Contact,
 }
 
 /// Actions in order, and timers.
@@ -69,6 +71,7 @@ impl Entry {
             Timer::Reopen(slot) => (9, slot),
             Timer::Closing(slot) => (10, slot),
             Timer::Connects => (11, 0),
+            Timer::Contact => (12, 0),
         };
         Self(u128::from(at) << 64 | kind << 32 | u128::from(slot))
     }
@@ -93,7 +96,8 @@ impl Entry {
             8 => Timer::Stream(slot),
             9 => Timer::Reopen(slot),
             10 => Timer::Closing(slot),
-            _ => Timer::Connects,
+            11 => Timer::Connects,
+            _ => Timer::Contact,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Peak, Tap};
+use super::{Contact, Engine, Peak, Tap};
 use crate::director::Director;
 use crate::feed::Feed;
 use crate::layer::TlsContext;
@@ -56,6 +56,9 @@ pub trait AnyEngine: Machine {
 
     /// See [`Engine::share_peak`].
     fn share_peak(&mut self, peak: Arc<Peak>);
+
+    /// See [`Engine::share_contact`].
+    fn share_contact(&mut self, contact: Arc<Contact>);
 
     /// See [`Engine::recorder`].
     fn recorder(&self) -> &Recorder;
@@ -140,6 +143,10 @@ impl<P: Carrier> AnyEngine for Engine<P> {
 
     fn share_peak(&mut self, peak: Arc<Peak>) {
         self.share_peak(peak);
+    }
+
+    fn share_contact(&mut self, contact: Arc<Contact>) {
+        self.share_contact(contact);
     }
 
     fn recorder(&self) -> &Recorder {

@@ -79,6 +79,7 @@ impl<P: Carrier> Engine<P> {
         debug_assert!(self.outcome.is_applied(), "{:?}", self.outcome);
         if !self.stage.is_over() && self.outstanding == 0 && self.load.is_done() {
             self.stage = Stage::Ending;
+            self.leave_contact();
             self.agenda.finish();
         }
     }

@@ -16,6 +16,7 @@ mod agenda;
 // The unit tests use none of the nine engines, which take most of the time to compile this crate.
 #[cfg(not(test))]
 mod any;
+mod contact;
 mod dispatch;
 mod drain;
 mod exchange;
@@ -40,6 +41,8 @@ use crate::units::{ConnId, Nanos, Poll, RequestId, Span};
 use agenda::{Agenda, Timer};
 #[cfg(not(test))]
 pub use any::{AnyEngine, of_plan};
+use contact::Attempts;
+pub use contact::{Contact, PATIENCE};
 use dispatch::{Dispatch, Pacing};
 use drain::Stage;
 use exchange::Exchanges;
@@ -91,6 +94,8 @@ pub struct Engine<P: Carrier> {
     links_max: u64,
     /// The same over all engines of a run, if it is wanted.
     peak: Option<Arc<Peak>>,
+    /// Whether the target can be reached, as long as that can end the load.
+    attempts: Option<Box<Attempts>>,
     /// The results of the current event.
     outcome: Outcome,
     /// Scratch, reused: the bytes to send.
@@ -146,6 +151,7 @@ impl<P: Carrier> Engine<P> {
             outstanding_max: 0,
             links_max: 0,
             peak: None,
+            attempts: None,
             outcome: Outcome::default(),
             out: Out::with_capacity(OUT_CHUNK),
             prepared: link::NOBODY,
@@ -273,6 +279,7 @@ impl<P: Carrier> Engine<P> {
                 Timer::Reopen(exchange) => self.reopen(exchange, at, now),
                 Timer::Closing(slot) => self.closing_expired(slot, now),
                 Timer::Connects => self.connects_are_due(now),
+                Timer::Contact => self.look_at_contact(now),
                 Timer::Slot(slot) => {
                     // A stale entry: the slot's current timer fires at another time.
                     if self.links.disarm(slot, at) {

@@ -25,6 +25,11 @@ impl Recorder {
         [sum(&|t| t.started), sum(&|t| t.replies), sum(&|t| t.failed), sum(&Tally::lost)]
     }
 
+    /// Connections that have opened so far, in both sections.
+    pub fn connections_opened(&self) -> u64 {
+        self.warm.tally.connected + self.main.tally.connected
+    }
+
     /// The series of the section that contains `now`.
     pub fn series(&self, now: Nanos) -> &Series {
         if now >= self.start { &self.main.tally.series } else { &self.warm.tally.series }

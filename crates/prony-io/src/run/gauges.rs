@@ -31,6 +31,8 @@ pub struct Live {
     pub lost: u64,
     /// Completed sessions, in a load of sessions.
     pub sessions: u64,
+    /// Connections that have opened, without their TLS handshakes; `None` if it is not known.
+    pub connected: Option<u64>,
     /// Requests due that have neither completed nor failed.
     pub in_flight: u64,
     /// When the drain of the last worker ends at the latest; set once all workers with requests in
@@ -84,6 +86,7 @@ pub(crate) struct Gauge {
     failed: AtomicU64,
     lost: AtomicU64,
     sessions: AtomicU64,
+    connected: AtomicU64,
     connections: AtomicU64,
     lag: [AtomicU64; 3],
     work: AtomicU64,
@@ -148,6 +151,7 @@ impl Gauge {
         set(&self.failed, failed);
         set(&self.lost, lost);
         set(&self.sessions, recorder.sessions_completed());
+        set(&self.connected, recorder.connections_opened());
         // Requests in flight can only decrease during the drain, so set this once.
         if self.drain_end.load(Ordering::Relaxed) == 0
             && let Some(end) = engine.drain_end()
@@ -238,6 +242,7 @@ impl Live {
             live.failed += failed;
             live.lost += get(&g.lost);
             live.sessions += get(&g.sessions);
+            *live.connected.get_or_insert_default() += get(&g.connected);
             let end = Nanos(get(&g.drain_end));
             draining &= end > Nanos::ZERO || started <= replies + failed;
             live.drain_end = live.drain_end.max(Some(end).filter(|&end| end > Nanos::ZERO));

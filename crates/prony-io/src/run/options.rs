@@ -77,6 +77,9 @@ pub struct Options {
     pub taps: Option<Taps>,
     /// Counts all connections, so that the most at one time are known over all workers.
     pub peak: Option<Arc<Peak>>,
+    /// Whether a load ends once every connection has failed before it was open for
+    /// [`PATIENCE`](prony_core::engine::PATIENCE).
+    pub needs_contact: bool,
     /// Creates a director for each worker; required by a directed plan.
     pub directors: Option<Directors>,
     /// Creates the feed of each worker; required by a plan of a log.
@@ -134,6 +137,7 @@ impl Default for Options {
             observer: None,
             taps: None,
             peak: None,
+            needs_contact: false,
             directors: None,
             feeds: None,
             tokenizer: None,

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use prony_core::engine::{self, AnyEngine};
+use prony_core::engine::{self, AnyEngine, Contact};
 use prony_core::feed::Feed;
 use prony_core::layer::TlsContext;
 use prony_core::plan::{Load, Plan, ProxySpec, Think};
@@ -55,6 +55,8 @@ pub struct Outcome {
     pub descriptor_limit: u64,
     /// Whether the run was stopped early.
     pub interrupted: bool,
+    /// Whether the load ended because every connection failed ([`Options::needs_contact`]).
+    pub out_of_reach: bool,
     /// How long after the agreed start the last worker started; `None` without an agreed start.
     pub start_late: Option<Span>,
     /// Throttled and stolen CPU time.
@@ -111,6 +113,7 @@ pub fn run(
         feeds.into_iter().flatten().map(|feed| Mutex::new(Some(feed))).collect();
     let mut accounts = Accounts::read();
     let backlog = memory::backlog(setup.workers);
+    let contact = options.needs_contact.then(Arc::<Contact>::default);
     let done = crew.work(
         setup.configs(options),
         &|i| {
@@ -123,7 +126,7 @@ pub fn run(
             if options.timestamps {
                 engine.expect_stamps();
             }
-            prepare(&mut *engine, options);
+            prepare(&mut *engine, options, contact.as_ref());
             engine
         },
         |engine| &mut **engine,
@@ -148,7 +151,8 @@ pub fn run(
     let cpu_pressure = Accounts::read().since(&accounts);
     let late = done.iter().flatten().map(|done| done.start_late).max();
     let start_late = late.filter(|_| options.start_at.is_some());
-    Ok(Outcome { cpu_pressure, start_late, ..setup.outcome(done, control)? })
+    let out_of_reach = contact.is_some_and(|contact| contact.has_ended());
+    Ok(Outcome { cpu_pressure, start_late, out_of_reach, ..setup.outcome(done, control)? })
 }
 
 /// Check whether the load can be started, as [`run`] does first.
@@ -160,7 +164,10 @@ pub fn check(plan: &Plan, options: &Options) -> Result<(), SetupError> {
 }
 
 /// Prepare an engine for these options.
-fn prepare(engine: &mut dyn AnyEngine, options: &Options) {
+fn prepare(engine: &mut dyn AnyEngine, options: &Options, contact: Option<&Arc<Contact>>) {
+    if let Some(contact) = contact {
+        engine.share_contact(Arc::clone(contact));
+    }
     if options.keep_requests {
         engine.keep_requests();
     }
@@ -373,6 +380,7 @@ impl Setup {
             addresses: self.endpoints.iter().map(names).collect(),
             descriptor_limit: self.descriptor_limit,
             interrupted: control.stop_request().is_some(),
+            out_of_reach: false,
             start_late: None,
             cpu_pressure: CpuPressure::default(),
             notes: self.notes,

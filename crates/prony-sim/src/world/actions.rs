@@ -85,7 +85,7 @@ impl World<'_, '_> {
         self.outcome.oracle.connecting(c, m, self.now);
         let link = &self.setup.link;
         let there = link.after_stalls(self.now + link.delay(&mut self.rng));
-        match link.connect_result(&mut self.rng) {
+        match link.connect_result(endpoint, self.now, &mut self.rng) {
             ConnectResult::Opens => self.push(there, Event::Syn(c)),
             ConnectResult::NoReply => {}
             ConnectResult::FailsImmediately(fault) => self.push(self.now, Event::Failed(c, fault)),

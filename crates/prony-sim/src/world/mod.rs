@@ -10,8 +10,9 @@ mod events;
 mod pauses;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use prony_core::engine::Taps;
+use prony_core::engine::{Contact, Taps};
 use prony_core::fault::Fault;
 use prony_core::feed::Feeds;
 use prony_core::machine::{Machine, StopRequest};
@@ -58,6 +59,8 @@ pub struct Setup {
     pub taps: Option<Taps>,
     /// Finds the tokenizers of plans.
     pub tokenizers: Option<Tokenizers>,
+    /// Ends the load of the clients if they cannot reach their servers.
+    pub contact: Option<Arc<Contact>>,
 }
 
 /// The delays of the kernel of a client's host.
@@ -222,6 +225,7 @@ impl Default for Setup {
             feeds: None,
             taps: None,
             tokenizers: None,
+            contact: None,
         }
     }
 }

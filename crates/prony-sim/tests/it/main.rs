@@ -9,6 +9,7 @@ mod checks;
 mod closing_servers;
 mod comparisons;
 mod confidence;
+mod contact;
 mod cut_schedules;
 mod decisions;
 mod delegate;

@@ -69,6 +69,13 @@ pub struct ExecArgs {
     /// Requests without a reply by then count as unfinished. A second signal ends the load at once.
     #[arg(long, value_name = "T", help_heading = MEASUREMENT, value_parser = values::span)]
     pub drain: Option<Span>,
+    /// Go on although no connection can be opened
+    ///
+    /// Without this option, a load ends once every connection has been refused, or has failed
+    /// before it was open, for 2 seconds: wrong ports and certificates do not get better. Use it to
+    /// wait for a server. A load in which a connection has opened, or that waits for one, goes on.
+    #[arg(long, help_heading = CONNECTION)]
+    pub keep_trying: bool,
     /// Exit with 0 instead of 98 if the run is invalid
     #[arg(long, help_heading = MEASUREMENT)]
     pub accept_invalid: bool,

@@ -19,7 +19,7 @@ use prony_run::interrupt::Ending;
 use prony_run::output::{self, Outputs};
 use prony_run::run::{self, Provenance};
 
-use super::load::control;
+use super::load::{check_contact, control};
 use super::worker::{once_on_hosts, say};
 use crate::cli::LoadArgs;
 use crate::cli::capacity::CapacityArgs;
@@ -164,6 +164,7 @@ fn run_trials(
                 };
                 let summary =
                     run::run(trial, &options, &control, &mut watch, Provenance::default())?;
+                check_contact(&summary, &load.exec)?;
                 host.clone_from(&summary.run.host);
                 Ok::<(Summary, Span), Error>((summary, Span(start.elapsed().as_nanos() as u64)))
             };

@@ -27,7 +27,7 @@ use prony_run::run::{self, Provenance};
 use prony_run::target_process::{self, PORT, TargetProcess};
 
 use super::github::publish;
-use super::load::control;
+use super::load::{check_contact, control};
 use super::report;
 use super::worker::{once_on_hosts, say};
 use crate::cli::LoadArgs;
@@ -443,6 +443,7 @@ fn on_the_network(
         Some(_) => once_on_hosts(&plan, false, &args.load, control)?,
         None => run::run(&plan, options, control, &mut watch, Provenance::default())?,
     };
+    check_contact(&summary, &args.load.exec)?;
     let after = cpu(&server);
     if let Some(mut server) = server {
         server.check()?;

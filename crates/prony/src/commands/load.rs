@@ -14,6 +14,7 @@ use prony_replay::Replay;
 use prony_report::units;
 use prony_run::abort::Aborter;
 use prony_run::builder::Planned;
+use prony_run::contact;
 use prony_run::error::Error;
 use prony_run::exit::{Accepted, Exit};
 use prony_run::goals::GoalWatch;
@@ -380,6 +381,11 @@ fn aim(watcher: &GoalWatch<'_>) -> String {
         Err(_) => format!(", {goal}: too few samples so far"),
     });
     known.collect()
+}
+
+/// Refuses to go on with other runs after one that has not reached its target.
+pub(super) fn check_contact(summary: &Summary, exec: &ExecArgs) -> Result<(), Error> {
+    if exec.keep_trying { Ok(()) } else { contact::check(summary) }
 }
 
 /// Prints and writes the reports, and returns the exit code.

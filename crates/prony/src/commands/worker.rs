@@ -21,7 +21,7 @@ use prony_hosts::together::Beside;
 use prony_hosts::tree::Tree;
 use prony_hosts::view::HostView;
 use prony_hosts::worker::{self, Settings};
-use prony_io::{Control, Live};
+use prony_io::{Control, Live, Options};
 use prony_report::units;
 use prony_run::abort::Aborter;
 use prony_run::error::Error;
@@ -47,7 +47,8 @@ pub(super) fn worker(args: &WorkerArgs) -> Result<Exit, Error> {
         return aggregator(how);
     }
     let settings = Settings {
-        options: options(&args.exec()),
+        // What one host cannot reach, others may.
+        options: Options { needs_contact: false, ..options(&args.exec()) },
         clock_offset_ns: args.clock_offset,
         exits: true,
     };

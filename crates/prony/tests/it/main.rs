@@ -15,6 +15,7 @@ mod checks;
 mod closer;
 mod closers;
 mod compare;
+mod contact;
 mod counters;
 mod damaged;
 mod differential;

@@ -98,7 +98,7 @@ impl<P: Carrier> Engine<P> {
     ) {
         self.note_rare(slot, now);
         if let Some(fault) = fault {
-            self.link_fault(slot, fault);
+            self.link_fault(slot, fault, now);
         }
         let has_begun = self.has_begun(slot);
         let conn = &mut self.links[slot];
@@ -263,10 +263,11 @@ impl<P: Carrier> Engine<P> {
     }
 
     /// Count the fault that ends a connection, unless the driver was never asked to open it.
-    pub(in crate::engine) fn link_fault(&mut self, slot: u32, fault: Fault) {
+    pub(in crate::engine) fn link_fault(&mut self, slot: u32, fault: Fault, now: Nanos) {
         let conn = &self.links[slot];
         if conn.asked {
             self.recorder.connection_failed(conn.connect_began, fault);
+            self.contact_failed(slot, fault, now);
         }
     }
 

@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use super::exchange::{Exchanges, New};
 use crate::layer::Layer;
 use crate::proto::Begin;
-use crate::units::{ConnId, Nanos};
+use crate::units::{ConnId, Nanos, Span};
 use carried::Carried;
 pub(super) use closing::Closing;
 pub(super) use depth::Depths;
@@ -199,6 +199,12 @@ impl<C: Default> Links<C> {
     #[inline]
     pub(super) fn is_open(&self, slot: u32) -> bool {
         self[slot].state == State::Open
+    }
+
+    /// Whether another connection than this one has existed, or was being opened, for this time.
+    pub(super) fn any_for(&self, time: Span, now: Nanos, other_than: u32) -> bool {
+        let is_old = |slot: u32| self[slot].asked && now.since(self[slot].connect_began) >= time;
+        self.used().any(|slot| slot != other_than && is_old(slot))
     }
 
     /// How many of its exchanges have not ended.

@@ -119,6 +119,7 @@ impl<P: Carrier> Engine<P> {
     pub(super) fn ready(&mut self, slot: u32, now: Nanos) {
         let conn = &mut self.links[slot];
         conn.state = State::Open;
+        self.contact_opened();
         let unnoticed = self.recorder.unread_time(now);
         self.each_unsent(slot, |exchange| exchange.waited_for_connect(now, unnoticed));
         let (owner, began) = (self.links[slot].owner, self.links[slot].connect_began);
@@ -204,7 +205,7 @@ impl<P: Carrier> Engine<P> {
                 let how = if P::MULTIPLEXES { CloseHow::Orderly } else { CloseHow::Reset };
                 if self.links[slot].carried.sent == 0 {
                     self.recorder.stray(now, fault);
-                    self.link_fault(slot, fault);
+                    self.link_fault(slot, fault, now);
                     self.links[slot].stash.clear();
                     self.abandon(slot, None, how, now);
                 } else {

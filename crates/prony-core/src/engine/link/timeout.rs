@@ -137,7 +137,7 @@ impl<P: Carrier> Engine<P> {
             self.restart_ended(now);
         } else {
             self.not_opened_in_time(slot);
-            self.link_fault(slot, Fault::RequestTimeout);
+            self.link_fault(slot, Fault::RequestTimeout, now);
             self.abandon(slot, None, CloseHow::Reset, now);
         }
     }

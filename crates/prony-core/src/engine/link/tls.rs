@@ -178,7 +178,7 @@ impl<P: Carrier> Engine<P> {
         };
         if conn.state == State::Open && conn.carried.sent == 0 {
             self.recorder.stray(now, fault);
-            self.link_fault(slot, fault);
+            self.link_fault(slot, fault, now);
             self.links[slot].stash.clear();
             self.abandon(slot, None, CloseHow::Orderly, now);
         } else {
