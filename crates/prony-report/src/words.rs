@@ -234,7 +234,8 @@ fn too_few(percentile: f64, needs: u64, samples: u64, summary: &Summary) -> Stri
         let replies = units::counted(samples, "reply is", "replies are");
         let needs = units::count(needs);
         return format!(
-            "{replies} too few for any percentile (p50 needs {needs}): run longer (-d), or send more"
+            "{replies} too few for any percentile (p50 needs {needs}): run longer (-d), or send more \
+             (-n)"
         );
     }
     format!(

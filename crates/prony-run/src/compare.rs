@@ -191,7 +191,7 @@ pub fn doubts(groups: &Groups) -> Vec<String> {
     let runs = || groups.iter().flatten();
     for (name, summary) in runs() {
         let judgment = summary.verdict();
-        if !judgment.is_valid() {
+        if !summary.has_what_was_asked(&judgment) {
             let reason = judgment.reasons.first().map(|r| words::reason(r, summary));
             let word = judgment.verdict.word();
             doubts.push(format!("{name} is {word}: {}", reason.unwrap_or_default()));

@@ -92,7 +92,7 @@ fn hidden(o: &Opts, t: &Tally) -> Vec<String> {
 
 fn verdict(summary: &Summary) -> String {
     let judgment = summary.verdict();
-    if judgment.is_valid() {
+    if summary.has_what_was_asked(&judgment) {
         let failures = words::failures(summary).map(|failures| format!(" ({failures})"));
         let failures = failures.unwrap_or_default();
         return format!("verdict VALID{failures}: this client was not the limit");

@@ -12,7 +12,7 @@ use super::{Checked, Doubt, Judgment, Outcome, Summary, Verdict};
 /// How much a verdict or a threshold weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// All is well.
+    /// All is well, or as the plan asked for.
     Fine,
     /// It is said, but decides nothing: the thresholds do.
     Said,
@@ -45,7 +45,7 @@ impl Summary {
             && !checked.iter().any(is_of_meter)
             && !matches!(judgment.verdict, Verdict::TargetFailed | Verdict::Interrupted);
         let weight = match () {
-            () if judgment.is_valid() => Weight::Fine,
+            () if self.has_what_was_asked(&judgment) => Weight::Fine,
             () if accepted.invalid => Weight::Accepted,
             () if decide_alone => Weight::Said,
             () => Weight::Failed,

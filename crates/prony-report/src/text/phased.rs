@@ -37,7 +37,7 @@ fn overview(all: &Phased, style: Style) -> String {
     };
     page.wide_row("", NAME, &cells(&COLUMNS.map(str::to_owned)), Ink::Faint);
     for ((name, row), phase) in all.rows().zip(&all.phases) {
-        let is_good = phase.outcome.summary().is_some_and(|s| s.verdict().is_valid());
+        let is_good = phase.outcome.summary().is_some_and(|s| s.has_what_was_asked(&s.verdict()));
         let ink = if is_good { Ink::Plain } else { Ink::Bad };
         page.wide_row(&shortened(name, NAME), NAME, &cells(&row), ink);
     }

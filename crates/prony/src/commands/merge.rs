@@ -23,5 +23,6 @@ pub(super) fn merge(args: &MergeArgs) -> Result<Exit, Error> {
     output::print(args.to.stdout_format(), &whole, &style(&args.to))?;
     publish_run(&args.to, &whole)?;
     written?;
-    Ok(if args.accept_invalid || whole.verdict().is_valid() { Exit::Done } else { Exit::NotValid })
+    let is_as_asked = whole.has_what_was_asked(&whole.verdict());
+    Ok(if args.accept_invalid || is_as_asked { Exit::Done } else { Exit::NotValid })
 }

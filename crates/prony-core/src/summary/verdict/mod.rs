@@ -300,6 +300,18 @@ impl Summary {
         Judgment { verdict, reasons }
     }
 
+    /// Whether the run is valid, or has only few samples because its plan asked for no more:
+    /// users who send two requests get their report, and no error.
+    pub fn has_what_was_asked(&self, judgment: &Judgment) -> bool {
+        let (t, run, stop) = (&self.main, &self.run, &self.plan.stop);
+        let sessions = t.sessions.as_ref().map_or(0, |sessions| sessions.started);
+        let is_whole = stop.requests.is_some_and(|n| t.started >= n)
+            || stop.sessions.is_some_and(|n| sessions >= n)
+            || run.replay.is_some();
+        let is_short = matches!(judgment.reasons[..], [Reason::TooFewSamples { .. }]);
+        judgment.is_valid() || (is_whole && is_short && run.percentile.is_none())
+    }
+
     /// The reasons that concern the load: the meter was late or lost something, or a part of the
     /// load was not offered.
     pub(super) fn reasons_of_load(&self) -> Vec<Reason> {
@@ -417,12 +429,10 @@ impl Summary {
         missed.map(limit).collect()
     }
 
-    /// So little was measured in the time of the plan that no percentile is known. A plan or a log
-    /// with a number of requests has what was asked for, and a part of a load is judged as a whole.
+    /// So little was measured that no percentile is known. A part of a load is judged as a whole.
     fn no_percentile(&self) -> Option<Reason> {
-        let (t, run, stop) = (&self.main, &self.run, &self.plan.stop);
-        let by_time = stop.requests.is_none() && stop.sessions.is_none() && run.replay.is_none();
-        if !by_time || run.part.is_some() || run.interrupted || t.started == 0 {
+        let (t, run) = (&self.main, &self.run);
+        if run.part.is_some() || run.interrupted || t.started == 0 {
             return None;
         }
         let in_streams = StreamTime::ALL.into_iter().filter_map(|kind| t.times_in_streams(kind));

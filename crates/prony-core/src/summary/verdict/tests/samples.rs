@@ -1,19 +1,30 @@
 //! Too few samples.
 
 use super::*;
+use crate::summary::Weight;
 
-/// Two replies are no sample, unless two requests are what was asked for.
+/// Two replies are no sample. If two requests were asked for, that is no error.
 #[test]
-fn a_load_by_time_needs_enough_replies_for_a_percentile() {
-    let judged = |n: u64, requests| {
+fn a_load_needs_enough_replies_for_a_percentile() {
+    let run = |n: u64, requests| {
         let mut plan = open();
         plan.stop = Stop { requests, duration: Some(Span::from_secs(1)), sessions: None };
         let mut t = Tally { started: n, sent: n, replies: n, ..Tally::default() };
         t.times.response.record_n(Span::from_millis(2), n);
-        summary(plan, t, meter(0)).verdict()
+        summary(plan, t, meter(0))
     };
     let few = Reason::TooFewSamples { percentile: 50.0, needs: 20, samples: 2 };
-    let two = judged(2, None);
-    assert_eq!((two.verdict, two.reasons), (Verdict::TooShort, vec![few]));
-    assert!(judged(20, None).is_valid() && judged(2, Some(2)).is_valid());
+    // By time, by number, and by number until the time was over.
+    for (requests, weight) in
+        [(None, Weight::Failed), (Some(2), Weight::Fine), (Some(3), Weight::Failed)]
+    {
+        let two = run(2, requests).conclusion();
+        let found = (two.judgment.verdict, two.judgment.reasons, two.weight);
+        assert_eq!(found, (Verdict::TooShort, vec![few.clone()], weight), "{requests:?}");
+        assert!(run(20, requests).verdict().is_valid());
+    }
+    // A percentile that was asked for is missing.
+    let mut two = run(2, Some(2));
+    two.run.percentile = Some(99.0);
+    assert_eq!(two.conclusion().weight, Weight::Failed);
 }
