@@ -70,7 +70,7 @@ fn length(sent: &Sent) -> Option<usize> {
     let is_length = |pair: &&Pair| pair.name.eq_ignore_ascii_case("content-length");
     let header =
         sent.headers.iter().filter(is_length).find_map(|pair| pair.value.trim().parse().ok());
-    header.or(usize::try_from(sent.body_size).ok().filter(|size| *size > 0))
+    header.or_else(|| usize::try_from(sent.body_size).ok().filter(|size| *size > 0))
 }
 
 /// A path with the parameters that some programs have only beside the URL.

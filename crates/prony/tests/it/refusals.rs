@@ -216,7 +216,7 @@ fn simulations_fill_in_values_that_replies_lack() {
     let plan = |extract: &str| {
         let file = dir.path().join("plan.toml");
         let text = format!(
-            "url = \"http://127.0.0.1:1/\"\nusers = 2\nsessions = 9\n[[session]]\n\
+            "url = \"http://127.0.0.1:1/\"\nusers = 2\nsessions = 10\n[[session]]\n\
              request = [{{ path = \"/\", extract = {{ token = {{ {extract} }} }} }}, \
              \"/{{{{token}}}}\"]\n"
         );
@@ -228,7 +228,7 @@ fn simulations_fill_in_values_that_replies_lack() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let note = "Replies of the simulated target have no value for `token`";
     assert!(ended.stdout.contains(note), "{ended:?}");
-    assert!(ended.stdout.contains("18 replies") && ended.stdout.contains("VALID"), "{ended:?}");
+    assert!(ended.stdout.contains("20 replies") && ended.stdout.contains("VALID"), "{ended:?}");
     assert!(!run("json = \"/token\", default = \"x\"").stdout.contains("no value for"));
     assert_eq!(run("json = \"/token\", default = \"x\"").code, 0);
 }
