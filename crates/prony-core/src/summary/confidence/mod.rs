@@ -25,7 +25,7 @@ pub use goal::{Goal, GoalFigure, TimeKind, Until, Watch};
 pub(super) use goal::{pooled, spread_over_bins};
 use spectrum::Cosines;
 pub(super) use spectrum::t_quantile;
-pub(super) use worth::{Effect, wilson};
+pub(super) use worth::{Effect, Effects, wilson};
 
 /// The minimum number of blocks for an interval: those of one second.
 const BLOCKS_MIN: usize = 32;

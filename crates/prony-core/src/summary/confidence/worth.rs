@@ -28,6 +28,8 @@ const MEAN_MIN: f64 = 20.0;
 /// Times that differ by no more than this share of their mean have a mean between the shortest and
 /// the longest.
 const ALIKE: f64 = 0.01;
+/// A level of times matters for a limit from that share of the way from the shortest time to it.
+const NEAR: f64 = 0.1;
 /// Degrees of freedom of a variance that is known.
 const KNOWN: f64 = 1e9;
 /// At this worth, correlated times count for half: the correlation then extends over so large a
@@ -123,28 +125,89 @@ pub(super) fn range_if_alike(hist: &Hist) -> Option<Interval> {
     are_alike.then_some(Interval { lo: min.0 as f64, hi: max.0 as f64 })
 }
 
+/// The effects at several levels of the times, from the tail that a quantile allows to the median.
+#[derive(Clone, Debug)]
+pub(in crate::summary) struct Effects {
+    /// In nanoseconds; 0 if lower levels say no less about a limit.
+    shortest: f64,
+    /// The nearest to the quantile first.
+    levels: Vec<Level>,
+}
+
+/// The effects of the times beyond one of them.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// That time, in nanoseconds.
+    time: f64,
+    /// From the lowest frequencies.
+    few: f64,
+    /// From many.
+    rough: f64,
+}
+
+impl Effects {
+    /// The same at all levels.
+    pub(in crate::summary) fn alike(Effect { size, .. }: Effect) -> Self {
+        let level = Level { time: f64::INFINITY, few: size, rough: size };
+        Self { shortest: 0.0, levels: vec![level] }
+    }
+
+    /// The effect at all levels.
+    fn all(&self) -> Effect {
+        Effect::of_levels(&self.levels)
+    }
+
+    /// The effect for a decision about a limit (in nanoseconds): that of the levels which are near
+    /// it. How times come that hardly differ from the shortest says nothing about such that are
+    /// many times as far away from it.
+    pub(in crate::summary) fn near(&self, limit: f64) -> Effect {
+        let is_near = |level: &&Level| level.time - self.shortest >= NEAR * (limit - self.shortest);
+        let near: Vec<Level> = self.levels.iter().filter(is_near).copied().collect();
+        Effect::of_levels(&near)
+    }
+}
+
+impl Effect {
+    /// The largest estimate from some levels; none of them: independent times.
+    fn of_levels(levels: &[Level]) -> Self {
+        let mean = |of: &[Level], which: fn(&Level) -> f64| {
+            of.iter().map(which).sum::<f64>() / of.len().max(1) as f64
+        };
+        let nearest = mean(&levels[..levels.len().min(2)], |level| level.few);
+        let few = mean(levels, |level| level.few);
+        Self::estimated(nearest.max(few).max(mean(levels, |level| level.rough)))
+    }
+}
+
 impl Confidence<'_> {
     /// The effect for decisions about the quantile `q` (over 0 and below 1).
     ///
     /// # Errors
     /// The run is too short to estimate it, or has no times.
     pub(in crate::summary) fn effect(&self, q: f64) -> Result<Effect, NoInterval> {
+        Ok(self.effects(q)?.all())
+    }
+
+    /// The same by levels.
+    ///
+    /// # Errors
+    /// As of the effect.
+    pub(in crate::summary) fn effects(&self, q: f64) -> Result<Effects, NoInterval> {
         self.ready()?;
         let tails = iter::successors(Some(q.min(1.0 - q)), |tail| Some(tail * 2.0));
         let of_tail = |tail: f64| {
-            let surplus = self.surplus(if q < 0.5 { tail } else { 1.0 - tail })?;
+            let q = if q < 0.5 { tail } else { 1.0 - tail };
+            let surplus = self.surplus(q)?;
             let independent = self.binomial_variance(&surplus);
-            let few = self.cosines.spread(&surplus.parts).variance / independent;
-            Some((few, self.cosines.rough_variance(&surplus.parts) / independent))
+            Some(Level {
+                time: self.hist.estimate(q)?.0 as f64,
+                few: self.cosines.spread(&surplus.parts).variance / independent,
+                rough: self.cosines.rough_variance(&surplus.parts) / independent,
+            })
         };
-        let all: Vec<(f64, f64)> =
-            tails.take_while(|&tail| tail <= 0.5).filter_map(of_tail).collect();
-        let mean = |of: &[(f64, f64)], which: fn(&(f64, f64)) -> f64| {
-            of.iter().map(which).sum::<f64>() / of.len().max(1) as f64
-        };
-        let nearest = mean(&all[..all.len().min(2)], |effect| effect.0);
-        let largest = nearest.max(mean(&all, |effect| effect.0)).max(mean(&all, |e| e.1));
-        Ok(Effect::estimated(largest))
+        let levels = tails.take_while(|&tail| tail <= 0.5).filter_map(of_tail).collect();
+        let shortest = self.hist.min().unwrap_or_default().0 as f64;
+        Ok(Effects { shortest, levels })
     }
 }
 

@@ -133,9 +133,9 @@ impl Deciding {
         match threshold.figure {
             Figure::Time(_, Statistic::Percentile(p)) => {
                 let q = p / 100.0;
-                let effect = confidence.effect(q).ok();
+                let effects = confidence.effects(q).ok();
                 let shift = Span::ZERO;
-                decided(&Evidence::Percentile(Percentile { times: &hist, shift, q, effect }))
+                decided(&Evidence::Percentile(Percentile { times: &hist, shift, q, effects }))
             }
             Figure::Time(_, Statistic::Mean) => {
                 decided(&Known::estimate(hist.mean_ns()?, confidence.mean()).evidence)

@@ -1,6 +1,6 @@
 //! A figure, how well it is known, and whether it keeps to a limit.
 
-use super::super::confidence::{Effect, Interval, NoInterval};
+use super::super::confidence::{Effects, Interval, NoInterval};
 use super::super::student::z_critical;
 use super::binomial::Sample;
 use crate::record::hist::{Hist, TIME_MAX};
@@ -62,7 +62,7 @@ pub(super) struct Percentile<'a> {
     /// The quantile, over 0 and below 1.
     pub(super) q: f64,
     /// How correlated the times are; `None` if that is not known.
-    pub(super) effect: Option<Effect>,
+    pub(super) effects: Option<Effects>,
 }
 
 impl<'a> Known<'a> {
@@ -145,10 +145,11 @@ impl Percentile<'_> {
         };
         let n = self.times.count() as f64 * multiple;
         let allowed = if is_upper { 1.0 - self.q } else { self.q };
+        let effect = self.effects.as_ref().map(|all| all.near(limit + self.shift.0 as f64));
         let sample = |wrong: u64| Sample {
             k: wrong as f64 * multiple,
             n,
-            independent: self.effect.map_or(0.0, |effect| effect.independent(n)),
+            independent: effect.map_or(0.0, |effect| effect.independent(n)),
         };
         let (least, most) = self.wrong(relation, limit);
         let keeps = sample(most).is_below(allowed, level);

@@ -63,10 +63,15 @@ fn the_interval_of_a_rate_has_the_whole_seconds() {
 /// A run of 3 s with 1,000 replies of `measured` to `measured` + 1 ms, of which the meter may have
 /// added so much that `least` is left of each. A late meter was busy all the time.
 fn answered(measured: Span, least: Span, is_late: bool) -> Summary {
+    of_times(|i| measured + Span(i * 7_919 % 1_000 * 1_000), measured - least, is_late)
+}
+
+/// The same with any times, from the number of the reply.
+fn of_times(time: impl Fn(u64) -> Span, added_max: Span, is_late: bool) -> Summary {
     let mut t = Tally::new(Nanos::ZERO);
-    let mut bound = TimeLowerBound { added_max: measured - least, ..TimeLowerBound::default() };
+    let mut bound = TimeLowerBound { added_max, ..TimeLowerBound::default() };
     for i in 0..1_000 {
-        let time = measured + Span(i * 7_919 % 1_000 * 1_000);
+        let time = time(i);
         t.times.response.record(time);
         bound.times.record(time - bound.added_max);
         t.series.replied(Nanos(i * 3_000_000), time, 1);
@@ -151,4 +156,16 @@ fn an_undecided_threshold_says_how_much_longer_to_run() {
     assert!((5.9..6.6).contains(&seconds), "{seconds}");
     assert_eq!(more("errors < 1%"), None, "it is met");
     assert_eq!(more("errors < 0%"), None, "no run is long enough");
+}
+
+/// Whether times of 5 to 7 ms come in clusters says nothing about 200 ms.
+#[test]
+fn correlated_jitter_does_not_hide_a_limit_that_is_far_away() {
+    // 5 ms, and for every other half of a second 2 ms more; up to 400 us by chance.
+    let jitter = |i: u64| Span(5_000_000 + i / 167 % 2 * 2_000_000 + i * 7_919 % 1_000 * 400);
+    let summary = of_times(jitter, Span::ZERO, false);
+    let limits = ["p99 < 200ms", "p99 < 50ms", "p99 < 1ms", "p99 < 10ms"];
+    let outcomes = outcomes(&summary, &limits).into_iter().map(|(outcome, _)| outcome);
+    use Outcome::{Met, Missed, Undecided};
+    assert_eq!(outcomes.collect::<Vec<_>>(), [Met, Met, Missed, Undecided]);
 }

@@ -1,7 +1,7 @@
 //! Figures of durations.
 
 use super::super::Summary;
-use super::super::confidence::{Confidence, Effect, Interval, NoInterval};
+use super::super::confidence::{Confidence, Effect, Effects, Interval, NoInterval};
 use super::known::{Evidence, Known, Percentile};
 use crate::record::hist::Hist;
 use crate::record::{NameTally, StreamTime, Tally, TimeLowerBound};
@@ -55,14 +55,13 @@ impl<'a> Times<'a> {
         Some(Self { hist: self.hist, shift, series, alike })
     }
 
-    fn effect(&self, q: f64) -> Result<Effect, NoInterval> {
-        match (&self.series, &self.alike) {
-            (Some(own), _) => own.effect(q),
-            // There may be too few of these, such as one reply for each stream of messages.
-            (None, alike) => {
-                Ok(alike.as_ref().and_then(|alike| alike.effect(q).ok()).unwrap_or(Effect::NONE))
-            }
+    fn effects(&self, q: f64) -> Result<Effects, NoInterval> {
+        if let Some(own) = &self.series {
+            return own.effects(q);
         }
+        // There may be too few of these, such as one reply for each stream of messages.
+        let alike = self.alike.as_ref().and_then(|alike| alike.effect(q).ok());
+        Ok(Effects::alike(alike.unwrap_or(Effect::NONE)))
     }
 
     /// The effect for the interval of times without a series of their own.
@@ -91,8 +90,8 @@ impl<'a> Times<'a> {
     }
 
     fn percentile(&self, q: f64) -> Known<'a> {
-        let effect = self.effect(q);
-        let percentile = Percentile { times: self.hist, shift: self.shift, q, effect: effect.ok() };
+        let effects = self.effects(q).ok();
+        let percentile = Percentile { times: self.hist, shift: self.shift, q, effects };
         let needs = Hist::samples_needed(q);
         let interval = match &self.series {
             Some(own) => own.quantile(q),
