@@ -1,8 +1,8 @@
 //! The reports of a finished run. Each format is one file here and one golden file in the tests.
 //! All of them show the figures of `prony_core::summary` and compute none.
 
+mod abreast;
 pub mod capacity;
-mod compare;
 pub mod comparison;
 mod csv;
 mod decisions;
@@ -26,6 +26,7 @@ pub mod redact;
 mod shell;
 pub mod spectrum;
 mod sweep;
+pub mod terms;
 pub mod text;
 pub mod trend;
 pub mod units;
@@ -124,7 +125,7 @@ impl Format {
 
     /// Whether it can show several runs at once.
     pub fn compares(self) -> bool {
-        matches!(self, Self::Text | Self::Html | Self::Svg | Self::Png)
+        !matches!(self, Self::Hgrm | Self::Hlog | Self::Junit)
     }
 }
 
@@ -164,7 +165,10 @@ pub fn render_all(format: Format, results: &[Saved<'_>], style: &Style) -> Optio
     let shown = results.iter().zip(&shown).map(|(r, summary)| Saved { name: r.name, summary });
     let results = &shown.collect::<Vec<_>>();
     match format {
-        Format::Text => Some(compare::render(results).into_bytes()),
+        Format::Text => Some(abreast::render(results, style.detail).into_bytes()),
+        Format::Json => Some(abreast::json(results).into_bytes()),
+        Format::Csv => Some(abreast::csv(results).into_bytes()),
+        Format::Markdown => Some(abreast::markdown(results).into_bytes()),
         _ => format.compares().then(|| pictured(format, results)),
     }
 }

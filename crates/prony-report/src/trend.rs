@@ -1,6 +1,6 @@
 //! A trend: the figures of many runs one after another, with the steps between them.
 
-use prony_core::comparison::{Figure, Measured, RUNS_MIN, steps};
+use prony_core::comparison::{Figure, Measured, RUNS_MIN, SIDE_MIN, steps};
 use prony_core::plain;
 use prony_core::summary::Summary;
 use prony_core::summary::confidence::Confidence;
@@ -81,6 +81,9 @@ pub struct Step {
     pub before: f64,
     /// The mean after it, up to the next step.
     pub after: f64,
+    /// The change, with its 95 % confidence interval, as if the place of the step were known: of
+    /// times and rates a share of the mean before it, of errors the difference.
+    pub change: [f64; 3],
     /// The same as a sentence.
     pub sentence: String,
 }
@@ -128,7 +131,7 @@ impl Trend {
         let steps = self.figures.iter().flat_map(|c| &c.steps);
         let sentences: Vec<&str> = steps.map(|s| s.sentence.as_str()).collect();
         if sentences.is_empty() && self.runs.len() >= RUNS_MIN {
-            out.line("  no step in any figure");
+            out.line(format!("  no step in any figure; one needs {SIDE_MIN} runs on each side"));
         }
         for sentence in sentences.into_iter().chain(self.notes.iter().map(String::as_str)) {
             out.line(format!("  {sentence}"));
@@ -154,14 +157,18 @@ impl Course {
             let run = known[s.at].0;
             let (before, after) = (back(s.before), back(s.after));
             let label = runs[run].label.clone();
-            let change = if figure.is_ratio() {
-                format!("{:+.1} %", (after / before - 1.0) * 100.0)
+            let by = s.after - s.before;
+            let by = [by, by - s.reach, by + s.reach];
+            let change = if figure.is_ratio() { by.map(|by| by.exp() - 1.0) } else { by };
+            let [by, lo, hi] = change.map(|change| change * 100.0);
+            let change_by = if figure.is_ratio() {
+                format!("{by:+.1} % (95 % CI {lo:+.1} to {hi:+.1} %)")
             } else {
-                format!("{:+.2} percentage points", (after - before) * 100.0)
+                format!("{by:+.2} percentage points (95 % CI {lo:+.2} to {hi:+.2})")
             };
             let [from, to] = [before, after].map(|v| shown(unit, Some(v)));
-            let sentence = format!("{figure} changes by {change} at {label} ({from} to {to})");
-            Step { run, label, before, after, sentence }
+            let sentence = format!("{figure} changes by {change_by} at {label} ({from} to {to})");
+            Step { run, label, before, after, change, sentence }
         };
         let steps = steps(&values).iter().map(step).collect();
         Self { figure: figure.to_string(), unit, points, steps }
@@ -235,9 +242,11 @@ mod tests {
         assert_eq!((p50.steps[0].run, p50.steps[0].label.as_str()), (12, "c12"));
         let sentence = &p50.steps[0].sentence;
         assert!(
-            sentence.starts_with("p50 changes by +16.") && sentence.contains("at c12 ("),
+            sentence.starts_with("p50 changes by +16.") && sentence.contains(" %) at c12 ("),
             "{sentence}"
         );
+        let [by, lo, hi] = p50.steps[0].change;
+        assert!(0.16 < lo && lo < by && by < hi && hi < 0.17, "{by} {lo} {hi}");
         assert!(trend.figures[5].steps.is_empty(), "no errors");
         for format in [Format::Text, Format::Json, Format::Html] {
             let text = String::from_utf8(trend.render(format).expect("a report")).expect("text");

@@ -23,7 +23,7 @@ struct Reader {
     source: Source,
 }
 
-const READERS: [Reader; 26] = [
+const READERS: [Reader; 27] = [
     Reader {
         what: "histogram files in an independent reader (the Python package `hdrhistogram`)",
         variable: "PRONY_TEST_PYTHON",
@@ -180,6 +180,13 @@ const READERS: [Reader; 26] = [
         modules: &[],
         place: || Ok(folder()?.join("node_modules/chrome-har/index.js")),
         source: From(Npm, &["chrome-har@1.3.1"]),
+    },
+    Reader {
+        what: "HTML reports that people can use (the npm package `axe-core`)",
+        variable: "PRONY_TEST_AXE",
+        modules: &[],
+        place: || Ok(folder()?.join("node_modules/axe-core/axe.min.js")),
+        source: From(Npm, &["axe-core@4.14.1"]),
     },
     Reader {
         what: "collections beside Postman (the npm package `newman`)",

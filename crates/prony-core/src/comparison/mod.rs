@@ -30,7 +30,7 @@ use interval::{Change, Counts};
 pub use limit::{Held, Limit};
 pub use logged::{LogFigure, LogRow, WithLog, compare_with_log};
 pub use saved::{SavedRun, compare_saved};
-pub use steps::{RUNS_MIN, STEP_ERROR, Step, steps};
+pub use steps::{RUNS_MIN, SIDE_MIN, STEP_ERROR, Step, steps};
 
 /// The probability that any interval of a comparison misses its true value.
 pub const ERROR: f64 = 0.05;

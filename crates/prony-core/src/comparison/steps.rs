@@ -7,9 +7,10 @@
 //! Matteson and James, JASA 109, 2014).
 
 use crate::rng::{Sequence, Stream};
+use crate::summary::student::t_critical;
 
 /// The fewest runs on each side of a step.
-const SIDE_MIN: usize = 3;
+pub const SIDE_MIN: usize = 3;
 /// The fewest runs among which a step can be found: of nine, one random order in 63 separates four
 /// from five as well as the clearest step does, and that is more than [`STEP_ERROR`].
 pub const RUNS_MIN: usize = 10;
@@ -27,6 +28,9 @@ pub struct Step {
     pub before: f64,
     /// The mean of the runs after it, up to the next step.
     pub after: f64,
+    /// Half of the 95 % confidence interval of their difference, as if the place of the step were
+    /// known (Welch, Biometrika 34, 1947).
+    pub reach: f64,
 }
 
 /// The steps of a series, in order. The random orders depend on its length alone.
@@ -37,10 +41,31 @@ pub fn steps(values: &[f64]) -> Vec<Step> {
     let mut ends: Vec<usize> = vec![0];
     ends.extend(&found);
     ends.push(values.len());
-    let mean =
-        |from: usize, to: usize| values[from..to].iter().sum::<f64>() / (to - from).max(1) as f64;
-    let step = |w: &[usize]| Step { at: w[1], before: mean(w[0], w[1]), after: mean(w[1], w[2]) };
+    let step = |w: &[usize]| {
+        let sides = [&values[w[0]..w[1]], &values[w[1]..w[2]]];
+        let [before, after] = sides.map(mean);
+        Step { at: w[1], before, after, reach: reach(sides) }
+    };
     ends.windows(3).map(step).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Half of the interval of the difference between two means.
+fn reach(sides: [&[f64]; 2]) -> f64 {
+    let [a, b] = sides.map(|side| {
+        let squares: f64 = side.iter().map(|v| (v - mean(side)).powi(2)).sum();
+        let freedom = side.len() as f64 - 1.0;
+        (squares / freedom / side.len() as f64, freedom)
+    });
+    let variance = a.0 + b.0;
+    if variance <= 0.0 {
+        return 0.0;
+    }
+    let freedom = variance * variance / (a.0 * a.0 / a.1 + b.0 * b.0 / b.1);
+    t_critical(0.05, freedom) * variance.sqrt()
 }
 
 fn search(values: &[f64], offset: usize, found: &mut Vec<usize>) {
@@ -109,6 +134,21 @@ mod tests {
         assert_eq!(at, [15, 25]);
         assert!((found[0].after - found[0].before - 6.0).abs() < 1.0, "{found:?}");
         assert!(found[1].after < found[1].before);
+    }
+
+    /// By hand: the variances of the means are 1/3 each, with 4 degrees of freedom together.
+    #[test]
+    fn a_change_has_the_interval_of_two_means() {
+        let reach = reach([&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.0]]);
+        assert!((reach - 2.776_445 * (2.0_f64 / 3.0).sqrt()).abs() < 1e-5, "{reach}");
+        assert_eq!(super::reach([&[1.0; 3], &[2.0; 3]]), 0.0);
+        // 285 are 95 %.
+        let held = (0..300).filter(|&seed| {
+            let found = steps(&series(&[(10, 0.0), (10, 4.0)], seed));
+            found.first().is_some_and(|s| (s.after - s.before - 4.0).abs() <= s.reach)
+        });
+        let held = held.count();
+        assert!(held >= 276, "{held} of 300");
     }
 
     #[test]

@@ -78,8 +78,9 @@ fn table(report: &Capacity) -> Markup {
         By::Rate => ("rate", &units::rate),
         By::Connections => ("connections", &|n| units::count(n.round() as u64)),
     };
-    let heads =
-        [first, "requests", "p50", "from", "to", "p99", "from", "to", "errors", "goodput", ""];
+    let heads = [
+        first, "requests", "p50", "from", "to", "p99", "from", "to", "errors", "goodput", "limits",
+    ];
     let table = html! {
         table {
             (figures::head(heads))

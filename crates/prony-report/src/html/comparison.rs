@@ -71,7 +71,7 @@ fn table(c: &Comparison, target: &str) -> Markup {
     let changes: Vec<&Change> = c.changes.iter().filter(|change| change.target == target).collect();
     let table = html! {
         table {
-            (figures::head(["", "A", target, "change", "interval", "difference", "interval"]))
+            (figures::head(["figure", "A", target, "change", "interval", "difference", "interval"]))
             tbody {
                 @for change in changes {
                     @let (by, interval) = super::super::comparison::shown(change);
@@ -110,7 +110,7 @@ fn shifts(c: &Comparison) -> Markup {
     let percent = |ratio: f64| format!("{:+.2} %", (ratio - 1.0) * 100.0);
     let table = html! {
         table {
-            (figures::head(["", "percentile", "change", "from", "to"]))
+            (figures::head(["target", "percentile", "change", "from", "to"]))
             tbody {
                 @for shift in &c.distributions {
                     @for q in &shift.quantiles {

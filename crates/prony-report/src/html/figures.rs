@@ -10,6 +10,7 @@ use prony_core::units::Span;
 
 use super::super::{units, words};
 use super::scrolling;
+use super::terms::linked;
 
 /// A time; the element's value is in nanoseconds.
 pub(super) fn time(t: Option<Span>) -> Markup {
@@ -46,11 +47,17 @@ pub(super) fn times(name: &str, hists: &[(&str, &Hist)]) -> Markup {
     let before = ["time", "count", "mean", "stdev", "min"].into_iter();
     let table = html! {
         table {
-            (head(before.chain(QUANTILES.map(|(name, _)| name)).chain(["max"])))
+            thead {
+                tr {
+                    @for name in before.chain(QUANTILES.map(|(name, _)| name)).chain(["max"]) {
+                        th scope="col" { (linked(name)) }
+                    }
+                }
+            }
             tbody {
                 @for (name, f) in &rows {
                     tr {
-                        th scope="row" { (name) }
+                        th scope="row" { (linked(name)) }
                         td { (count(f.count)) }
                         td { (mean(f.mean_ns)) }
                         td { (mean(f.stdev_ns)) }
@@ -105,7 +112,7 @@ pub(super) fn intervals(summary: &Summary) -> Markup {
     let rates = [rate(tally.rate()), end(|i| i.lo), end(|i| i.hi)];
     let table = html! {
         table {
-            (head(["response", "measured", "from", "to", ""]))
+            (head(["response", "measured", "from", "to", "why none"]))
             tbody {
                 @for row in &rows { (row) }
                 (line("rate", rates, interval.err()))

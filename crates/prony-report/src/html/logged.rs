@@ -21,7 +21,17 @@ pub(super) fn against_log(summary: &Summary) -> Markup {
 }
 
 fn table(all: &[Requests]) -> Markup {
-    let heads = ["", "figure", "log", "run", "change", "interval", "difference", "interval", ""];
+    let heads = [
+        "requests",
+        "figure",
+        "log",
+        "run",
+        "change",
+        "interval",
+        "difference",
+        "interval",
+        "note",
+    ];
     let table = html! {
         table {
             (figures::head(heads))

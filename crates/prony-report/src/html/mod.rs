@@ -1,9 +1,9 @@
 //! The report as one page for a browser: no scripts, no external resources, light or dark by the
 //! reader's preference, with a table for every plot.
 
+mod abreast;
 mod capacity;
 mod checks;
-mod compare;
 mod comparison;
 mod figures;
 mod logged;
@@ -11,6 +11,7 @@ mod phased;
 mod plots;
 mod run;
 mod spectrum;
+mod terms;
 mod trend;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -34,7 +35,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 pub(super) fn render(results: &[Saved<'_>]) -> String {
     let (title, content) = match results {
         [one] => (format!("prony: {}", text::target(one.summary)), alone(one)),
-        _ => (format!("prony: {} runs", results.len()), compare::page(results)),
+        _ => (format!("prony: {} runs", results.len()), abreast::page(results)),
     };
     page(&title, &content)
 }
@@ -98,6 +99,7 @@ fn alone(one: &Saved<'_>) -> Markup {
             h1 { (text::target(one.summary)) }
         }
         (run::sections(one.summary, "run"))
+        (terms::definitions(&run::terms(one.summary)))
     }
 }
 

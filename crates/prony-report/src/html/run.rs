@@ -11,6 +11,7 @@ use super::super::hosts;
 use super::super::phases::{self, Part};
 use super::super::text::Fact;
 use super::super::units;
+use super::terms::{linked, linked_to};
 use super::{checks, figures, logged, plots, scrolling, text, verdict, words};
 use crate::main_times::{self, SHOWN};
 use crate::shell::typed;
@@ -31,6 +32,8 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
             h2 { "Requests by name" }
             (figures::names(&summary.plan.names, t))
         }
+        (checks::groups(summary))
+        (checks::checks(summary))
         h2 { "The test" }
         (what(summary))
         h2 { "Results" }
@@ -67,8 +70,6 @@ pub(super) fn sections(summary: &Summary, id: &str) -> Markup {
         @if !t.statuses.is_empty() { h2 { "Statuses" } (statuses(t)) }
         @if let Some(sessions) = &t.sessions { h2 { "Sessions" } (sessions_of(summary, sessions)) }
         (logged::against_log(summary))
-        (checks::groups(summary))
-        (checks::checks(summary))
         h2 { "The load generator" }
         (meter(summary))
         @if let Some(warmup) = &summary.warmup {
@@ -94,7 +95,7 @@ fn thresholds(summary: &Summary) -> Markup {
                     tr {
                         th { (checked.threshold) }
                         td { (words::outcome(checked.outcome)) }
-                        td { (words::threshold(checked)) }
+                        td.words { (words::threshold(checked)) }
                     }
                 }
             }
@@ -103,24 +104,20 @@ fn thresholds(summary: &Summary) -> Markup {
     html! { h2 { "Thresholds" } (scrolling("thresholds", &table)) }
 }
 
-/// The most important figures.
+/// The most important figures: those of the load, and those of each kind of times in a row.
 fn tiles(summary: &Summary) -> Markup {
     let t = &summary.main;
     html! {
         dl.tiles {
-            div { dt { "completed rate" } dd { (figures::rate(t.rate())) } }
+            div { dt { (linked_to("rate", "completed rate")) } dd { (figures::rate(t.rate())) } }
             @if let Some(target) = summary.target_rate() {
-                div { dt { "target rate" } dd { (figures::rate(target)) } }
+                div { dt { (linked("target rate")) } dd { (figures::rate(target)) } }
             }
-            @for time in main_times::of(summary) {
-                @for (name, q) in SHOWN.into_iter().chain([("max", 1.0)]) {
-                    div {
-                        dt { (time.name) " " (name) }
-                        dd { (figures::time(time.times.quantile(q))) }
-                        @if time.times.quantile(q).is_none() {
-                            dd.why { (missing(time.times, q)) }
-                        }
-                    }
+            @if let Some((rate, share)) = text::goodput_of(summary) {
+                div {
+                    dt { (linked("goodput")) }
+                    dd { (figures::rate(rate)) }
+                    dd.why { (units::percent(share)) " of the requests" }
                 }
             }
             div { dt { "requests" } dd { (figures::count(t.replies + t.failed)) } }
@@ -132,7 +129,34 @@ fn tiles(summary: &Summary) -> Markup {
                 }
             }
         }
+        @for time in main_times::of(summary) {
+            dl.tiles {
+                @for (name, q) in SHOWN.into_iter().chain([("max", 1.0)]) {
+                    div {
+                        dt { (linked(time.name)) " " (name) }
+                        dd { (figures::time(time.times.quantile(q))) }
+                        @if time.times.quantile(q).is_none() {
+                            dd.why { (missing(time.times, q)) }
+                        }
+                    }
+                }
+            }
+        }
     }
+}
+
+/// The terms of the sections, the most important first.
+pub(super) fn terms(summary: &Summary) -> Vec<&'static str> {
+    let mains = main_times::of(summary).into_iter().map(|time| time.name);
+    let kinds = kinds(&summary.main).into_iter().filter(|(_, hist)| hist.count() > 0);
+    let goodput = text::goodput_of(summary).map(|_| "goodput");
+    ["rate", "target rate"]
+        .into_iter()
+        .chain(goodput)
+        .chain(mains)
+        .chain(kinds.map(|(name, _)| name))
+        .chain(["count", "mean", "stdev", "min", "p50", "max"])
+        .collect()
 }
 
 /// Why the quantile is missing.

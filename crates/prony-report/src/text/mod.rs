@@ -15,7 +15,7 @@ mod phases;
 mod replay;
 mod session_kinds;
 mod stages;
-mod table;
+pub(crate) mod table;
 mod tokens;
 mod websocket;
 mod what;
@@ -33,6 +33,7 @@ use page::{Ink, Page};
 pub(crate) use phased::render_phases;
 pub(crate) use session_kinds::session_kinds;
 pub(super) use table::kinds;
+pub(crate) use tokens::goodput_of;
 pub(super) use tokens::kinds as token_kinds;
 pub(super) use websocket::kinds as websocket_kinds;
 

@@ -14,26 +14,9 @@ pub(super) const CELL: usize = 8;
 const BARS: &str = "  95 % +-";
 
 pub(super) fn times(page: &mut Page, tally: &Tally) {
-    let times = &tally.times;
-    let lifetime = tally.sessions.as_ref().map(|s| ("session", &s.lifetime));
-    let same = |a: &Hist, b: &Hist| a == b && a.count() > 0;
-    let waits = !same(&times.service, &times.response);
-    let pieces = !same(&times.first_byte, &times.service);
-    let wanted = |name: &str| match name {
-        "service" => waits,
-        "first byte" | "transfer" => pieces,
-        _ => true,
-    };
-    let [response, others @ ..] = kinds(times);
-    let rows: Vec<(&str, Figures)> = [response]
-        .into_iter()
-        .chain(super::tokens::kinds(tally))
-        .chain(super::websocket::kinds(tally))
-        .chain(others)
-        .chain(lifetime)
-        .filter(|(name, hist)| wanted(name) && is_shown(hist))
-        .map(|(name, hist)| (name, Figures::of(hist)))
-        .collect();
+    let (waits, pieces) = (waits(tally), pieces(tally));
+    let rows: Vec<(&str, Figures)> =
+        shown(tally).map(|(name, hist)| (name, Figures::of(hist))).collect();
     if rows.is_empty() {
         return;
     }
@@ -132,6 +115,45 @@ pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 19] {
     ]
 }
 
+/// All kinds of times of a run, the most important first.
+pub(crate) fn all(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
+    let lifetime = tally.sessions.as_ref().map(|s| ("session", &s.lifetime));
+    let [response, others @ ..] = kinds(&tally.times);
+    [response]
+        .into_iter()
+        .chain(super::tokens::kinds(tally))
+        .chain(super::websocket::kinds(tally))
+        .chain(others)
+        .chain(lifetime)
+}
+
+/// Whether requests waited before they were sent.
+fn waits(tally: &Tally) -> bool {
+    !is_same(&tally.times.service, &tally.times.response)
+}
+
+/// Whether replies arrived in several pieces.
+fn pieces(tally: &Tally) -> bool {
+    !is_same(&tally.times.first_byte, &tally.times.service)
+}
+
+fn is_same(a: &Hist, b: &Hist) -> bool {
+    a == b && a.count() > 0
+}
+
+/// Those with a row of their own.
+pub(crate) fn shown(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
+    let (waits, pieces) = (waits(tally), pieces(tally));
+    all(tally).filter(move |(name, hist)| {
+        let is_wanted = match *name {
+            "service" => waits,
+            "first byte" | "transfer" => pieces,
+            _ => true,
+        };
+        is_wanted && is_shown(hist)
+    })
+}
+
 /// Whether a kind of time has a row: only if a value is not zero.
 pub(super) fn is_shown(hist: &Hist) -> bool {
     hist.max().is_some_and(|max| max.0 > 0)
@@ -177,7 +199,7 @@ struct Without {
 }
 
 /// The intervals of the times in the row of this name, if it has some.
-fn confidence_of<'a>(tally: &'a Tally, name: &str) -> Option<Confidence<'a>> {
+pub(crate) fn confidence_of<'a>(tally: &'a Tally, name: &str) -> Option<Confidence<'a>> {
     let time = match name {
         "response" => return Some(Confidence::of(tally)),
         "first message" => StreamTime::FirstMessage,

@@ -121,16 +121,19 @@ fn finishes(t: &Tally) -> Vec<String> {
     some.map(|(n, what)| format!("{} {what}", units::count(n))).collect()
 }
 
+/// Good replies per second and their share of the requests; `None` if nothing says which are good.
+pub(crate) fn goodput_of(summary: &Summary) -> Option<(f64, f64)> {
+    let tokens = summary.plan.stream.as_deref()?.tokens.as_ref()?;
+    let (good, ended) = (summary.main.tokens.as_deref()?.good, summary.ended());
+    let rate = summary.main.goodput().filter(|_| !tokens.slo.is_empty() && ended > 0)?;
+    Some((rate, good as f64 / ended as f64))
+}
+
 fn goodput(summary: &Summary) -> Vec<String> {
-    let t = &summary.main;
     let limits = summary.plan.stream.as_deref().and_then(|stream| stream.tokens.as_ref());
     let limits: Vec<String> =
         limits.into_iter().flat_map(|tokens| &tokens.slo).map(ToString::to_string).collect();
-    let ended = t.replies + t.failed;
-    let (Some(tokens), Some(rate)) = (t.tokens.as_deref(), t.goodput()) else { return Vec::new() };
-    if limits.is_empty() || ended == 0 {
-        return Vec::new();
-    }
-    let share = units::percent(tokens.good as f64 / ended as f64);
+    let Some((rate, share)) = goodput_of(summary) else { return Vec::new() };
+    let share = units::percent(share);
     vec![units::rate(rate), format!("{share} of the requests keep {}", limits.join(" and "))]
 }

@@ -2,32 +2,15 @@
 
 use std::fmt::Write as _;
 
+use prony_report::terms::{Entry, Piece, names, read};
 use prony_run::error::Error;
 
 use crate::cli::refusal;
 
-/// The page. Its tables have one row for each term.
-const PAGE: &str = include_str!("../../../../docs/terms.md");
 /// The width of the text.
 const WIDTH: usize = 79;
 /// The most entries of one answer.
 const MOST: usize = 8;
-
-/// A row of a table.
-struct Entry<'p> {
-    /// The heading above it.
-    section: &'p str,
-    /// What it defines: names with commas between them.
-    names: String,
-    /// The other columns, each with its head.
-    cells: Vec<(&'p str, String)>,
-}
-
-/// A piece of text below a heading: a paragraph, or an item of a list.
-struct Piece<'p> {
-    section: &'p str,
-    text: String,
-}
 
 /// The definition of a term; without one, the list of all terms.
 ///
@@ -39,9 +22,7 @@ pub(super) fn page(words: &[String]) -> Result<String, Error> {
         return Ok(list(&entries));
     }
     let asked = words.join(" ").trim().to_lowercase();
-    let named = |entry: &&Entry<'_>| {
-        names(&entry.names).any(|name| name == asked || is_within(&asked, &name))
-    };
+    let named = |entry: &&Entry<'_>| entry.is_of(&asked);
     let has_word = |text: &str| contains(&text.to_lowercase(), &asked);
     let mut found: Vec<&Entry<'_>> = entries.iter().filter(named).collect();
     if found.is_empty() {
@@ -117,79 +98,6 @@ fn list(entries: &[Entry<'_>]) -> String {
     out
 }
 
-/// The entries of the tables, and the other texts.
-fn read() -> (Vec<Entry<'static>>, Vec<Piece<'static>>) {
-    let (mut entries, mut pieces) = (Vec::new(), Vec::<Piece<'static>>::new());
-    let (mut section, mut heads): (&str, Vec<&str>) = ("", Vec::new());
-    let mut is_code = false;
-    let mut is_open = false;
-    for line in PAGE.lines() {
-        is_code ^= line.starts_with("```");
-        if let Some(heading) =
-            line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))
-        {
-            (section, is_open) = (heading, false);
-        } else if line.starts_with('|') {
-            is_open = false;
-            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-            if cells.iter().all(|cell| cell.chars().all(|c| "-: ".contains(c))) {
-                continue;
-            }
-            if heads.is_empty() {
-                heads = cells;
-            } else {
-                let rest = heads.iter().zip(&cells).skip(1);
-                let cells_of = rest.map(|(head, cell)| (*head, plain(cell))).collect();
-                entries.push(Entry { section, names: plain(cells[0]), cells: cells_of });
-            }
-            continue;
-        } else if line.is_empty() || line.starts_with("```") {
-            is_open = false;
-        } else if !is_code {
-            let starts = line.starts_with("- ") || !is_open;
-            let text = plain(line.trim_start_matches("- ").trim());
-            match pieces.last_mut().filter(|_| !starts) {
-                Some(piece) => {
-                    piece.text.push(' ');
-                    piece.text += &text;
-                }
-                None => pieces.push(Piece { section, text }),
-            }
-            is_open = true;
-        }
-        heads.clear();
-    }
-    (entries, pieces)
-}
-
-/// A text without the marks of Markdown.
-fn plain(text: &str) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('[') {
-        let link =
-            after.split_once("](").and_then(|(name, end)| Some((name, end.split_once(')')?.1)));
-        out += before;
-        match link.filter(|(name, _)| !name.contains(']')) {
-            Some((name, end)) => {
-                out += name;
-                rest = end;
-            }
-            None => {
-                out.push('[');
-                rest = after;
-            }
-        }
-    }
-    (out + rest).replace("**", "").replace(['`', '*'], "")
-}
-
-/// The single names of an entry, in small letters.
-fn names(all: &str) -> impl Iterator<Item = String> {
-    let each = all.split([',', '(', ')', ';']).map(|name| name.trim().to_lowercase());
-    each.filter(|name| !name.is_empty())
-}
-
 /// Whether a text has these words, not only as a part of others; the last may have a plural `s`.
 fn contains(text: &str, words: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric();
@@ -199,14 +107,6 @@ fn contains(text: &str, words: &str) -> bool {
             after.strip_prefix('s').filter(|rest| !rest.starts_with(is_word)).unwrap_or(after);
         !before.ends_with(is_word) && !after.starts_with(is_word)
     })
-}
-
-/// Whether a percentile is in a range of them, such as `p50 to p99.99`.
-fn is_within(asked: &str, range: &str) -> bool {
-    let number = |name: &str| name.strip_prefix('p').and_then(|n| n.parse::<f64>().ok());
-    let ends = range.split_once(" to ").map(|(from, to)| (number(from), number(to)));
-    let (Some((Some(from), Some(to))), Some(asked)) = (ends, number(asked)) else { return false };
-    (from..=to).contains(&asked)
 }
 
 fn wrapped(text: &str) -> String {

@@ -102,7 +102,7 @@ fn invalid_runs_are_marked_in_a_comparison() {
     assert_eq!((compared.code, compared.stderr.as_str()), (0, ""));
     let heads = compared.stdout.lines().find(|l| l.contains("difference")).expect("the columns");
     let heads: Vec<&str> = heads.split("  ").map(str::trim).filter(|h| !h.is_empty()).collect();
-    assert_eq!(heads, ["1", "not valid: 2", "difference", "outside both intervals"]);
+    assert_eq!(heads, ["1", "not valid: 2", "difference", "outside both"]);
     assert!(compared.stdout.contains("\n  short: TOO-SHORT: "), "{}", compared.stdout);
     let page = fs::read_to_string(&page).expect("it was written");
     assert!(page.contains("<th scope=\"col\">short <em>(not valid)</em></th>"), "{page}");
@@ -157,6 +157,51 @@ pub(crate) fn browser() -> Option<String> {
         eprintln!("skipped: no Chromium");
     }
     there.then_some(name)
+}
+
+/// Each kind of page in a browser: the rules of axe-core, links within the page, and what is cut
+/// off or wraps at the widths of a large and a small laptop, a tablet and a phone.
+#[test]
+fn pages_are_accessible_and_fit_every_screen() {
+    let both = (browser(), std::env::var_os("PRONY_TEST_AXE"));
+    let (Some(browser), Some(axe)) = both else { return };
+    let dir = TempDir::new().expect("a folder");
+    let at = |name: &str| path(dir.path(), name);
+    let simulated = |words: &[&str], files: &[&str]| {
+        let world = ["--simulate", "1", "--simulate-latency", "exp:20ms", "--accept-invalid"];
+        let files: Vec<String> = files.iter().map(|file| at(file)).collect();
+        let files = files.iter().flat_map(|file| ["-o", file.as_str()]);
+        let words: Vec<&str> = words.iter().copied().chain(world).chain(files).collect();
+        let ran = prony(&words);
+        assert!([0, 99].contains(&ran.code), "{words:?}: {ran:?}");
+    };
+    let url = "http://example.test/";
+    let limits = ["--threshold", "p99 < 200ms", "--threshold", "p50 < 1ms"];
+    let load = [&[url, "-r", "50", "-d", "60s", "--check", "status == 200"], &limits[..]].concat();
+    simulated(&load, &["load.html", "a.json"]);
+    simulated(&[url, "-r", "60", "-d", "60s"], &["b.json"]);
+    let model = ["llm", url, "--model", "m", "-c", "8", "-d", "60s", "--slo", "ttft < 50ms"];
+    simulated(&model, &["model.html"]);
+    let capacity = ["capacity", url, "--threshold", "p99 < 200ms", "--simulate-workers", "2"];
+    simulated(&capacity, &["capacity.html"]);
+    let runs = [at("a.json"), at("b.json")];
+    let [a, b] = runs.each_ref().map(String::as_str);
+    assert_eq!(prony(&["report", a, b, "-o", &at("both.html")]).code, 0);
+    let many: Vec<&str> = ["report", "--trend"].into_iter().chain([a, b].repeat(6)).collect();
+    assert_eq!(prony(&[&many[..], &["-o", &at("trend.html")]].concat()).code, 0);
+    let names = ["load", "model", "capacity", "both", "trend"];
+    let pages = names.map(|name| at(&format!("{name}.html")));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/pages.py");
+    let looked = Command::new("python3")
+        .args([script, &browser, &at("profile")])
+        .arg(axe)
+        .arg("1440,1280,820,390")
+        .args(pages)
+        .output()
+        .expect("python3");
+    assert!(looked.status.success(), "{looked:?}");
+    let findings = String::from_utf8_lossy(&looked.stdout);
+    assert_eq!(findings, "", "{findings}");
 }
 
 /// A frame around the page. It reports by how much the page is wider than its window, the number of

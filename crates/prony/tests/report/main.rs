@@ -1,5 +1,6 @@
 //! The report in every format, from summaries with known figures.
 
+mod abreast;
 mod decisions;
 mod figures;
 mod golden;

@@ -143,7 +143,9 @@ fn assert_shown_plainly_everywhere(what: &str, summary: &Summary) {
     }
     let name = format!("name {HOSTILE}");
     let both = [Saved { name: &name, summary }, Saved { name: "b", summary }];
-    for format in [Format::Text, Format::Html, Format::Svg] {
+    let together =
+        [Format::Text, Format::Html, Format::Svg, Format::Json, Format::Csv, Format::Markdown];
+    for format in together {
         let output = render_all(format, &both, &plain).expect("it shows several");
         let output = String::from_utf8(output).expect("text");
         assert_plain(&format!("{what} beside another as {format:?}"), &output);

@@ -175,7 +175,8 @@ fn the_page_has_the_facts_of_a_model() {
     let html = rendered(Format::Html, &model());
     let fact = |name: &str| {
         let found = all_between(&html, &format!("<dt>{name}</dt><dd>"), "</dd>");
-        found.first().map(|text| (*text).to_owned()).unwrap_or_default()
+        // The tile comes before.
+        found.last().map(|text| (*text).to_owned()).unwrap_or_default()
     };
     let tokens = fact("tokens");
     assert!(tokens.starts_with("1,100 out (") && tokens.ends_with("3,300 in"), "{tokens}");

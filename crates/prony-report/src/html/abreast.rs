@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use prony_core::summary::Summary;
 
 use super::super::plot::Distribution;
-use super::super::{Saved, compare, words};
-use super::{plots, run, scrolling, text};
+use super::super::{Saved, abreast, words};
+use super::{plots, run, scrolling, terms, text};
 
 /// The content of `main`.
 pub(super) fn page(results: &[Saved<'_>]) -> Markup {
@@ -22,7 +22,7 @@ pub(super) fn page(results: &[Saved<'_>]) -> Markup {
         }
         @for result in results.iter().filter(|r| !r.summary.verdict().is_valid()) {
             p.verdict.bad {
-                strong { (result.name) ": " (compare::verdict(result.summary)) }
+                strong { (result.name) ": " (abreast::verdict(result.summary)) }
                 ": " (words::verdict(result.summary.verdict().verdict)) "; its section says why."
             }
         }
@@ -47,11 +47,12 @@ pub(super) fn page(results: &[Saved<'_>]) -> Markup {
             details {
                 summary {
                     strong { (result.name) } ": " (text::target(result.summary)) ", "
-                    (compare::verdict(result.summary))
+                    (abreast::verdict(result.summary))
                 }
                 (run::sections(result.summary, &format!("run{}", i + 1)))
             }
         }
+        (terms::definitions(&runs.iter().flat_map(|(_, run)| run::terms(run)).collect::<Vec<_>>()))
     }
 }
 
@@ -61,22 +62,22 @@ fn table(results: &[Saved<'_>]) -> Markup {
         table {
             thead {
                 tr {
-                    th scope="col" { "" }
+                    th scope="col" { "figure" }
                     @for result in results {
                         th scope="col" {
                             (result.name)
                             @if !result.summary.verdict().is_valid() { " " em { "(not valid)" } }
                         }
                     }
-                    @if two { @for name in compare::DIFFERENCES { th scope="col" { (name) } } }
+                    @if two { @for name in abreast::DIFFERENCES { th scope="col" { (name) } } }
                 }
             }
             tbody {
-                @for line in compare::lines(results) {
+                @for line in abreast::lines(results) {
                     tr {
                         th scope="row" { (line.label) }
-                        @for cell in line.cells { td { (cell) } }
-                        @for cell in line.differences.iter().flatten() { td { (cell) } }
+                        @for cell in line.cells() { td { (cell) } }
+                        @for cell in line.differences().iter().flatten() { td { (cell) } }
                     }
                 }
             }
@@ -84,6 +85,6 @@ fn table(results: &[Saved<'_>]) -> Markup {
     };
     html! {
         (scrolling("the runs side by side", &table))
-        @if two { p.hint { (compare::OUTSIDE_MEANS.join(" ")) } }
+        @if two { p.hint { (abreast::OUTSIDE_MEANS.join(" ")) } }
     }
 }
