@@ -30,4 +30,4 @@ git worktree add -q "$folder/good" HEAD~7
 git bisect start HEAD HEAD~7
 git bisect run "$PRONY" compare 'http://127.0.0.1:{port}/' 'http://127.0.0.1:{port}/' \
   --start-a "cd '$folder/good' && exec ./server.sh {port}" --start-b './server.sh {port}' \
-  --fail-if 'p50 > +20%' --rate 200 -d 400ms --warmup 100ms --quiet "$@"
+  --fail-if 'p50 > +20%' --rate 200 -d 600ms --warmup 100ms --quiet "$@"

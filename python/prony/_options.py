@@ -1764,8 +1764,10 @@ class CompareOptions(SharedOptions, total=False):
     """When to stop [default: decided]
 
     decided: when every figure is known to differ or to be the same within the margin (with
-    --fail-if: when every limit is decided). It is checked after 6, 10, 16, 24, 36 and 54
-    rounds; 54 is the maximum. A round has one block of load for each target."""
+    --fail-if: when every limit is decided), or when more rounds could hardly decide
+    anything. It is checked after 6, 10, 16, 24, 36, 54, 80, 120 and 180 rounds, as many of
+    them as fit in 5 min, and at least until 54. A round has one block of load for each
+    target."""
 
     blocks: int | str
     """Run exactly N blocks of load per target"""
@@ -1811,13 +1813,15 @@ class CompareOptions(SharedOptions, total=False):
     """Service time of the simulated targets other than A [default: that of A]"""
 
     duration: Duration
-    """Duration of a block of load [default: 3s if no other option ends it]"""
+    """Duration of a block of load. Without it, and if no other option ends a block, it lasts as
+    long as its rate needs for the requests of the figures (1,000 for p99), at least 1s and
+    at most 2s. Percentiles for which that is too short are those of several rounds together."""
 
     requests: int | str
     """Stop a block after N requests (10k, 2m)"""
 
     warmup: Duration
-    """Run the load this long before each block; not compared [default: 1s]"""
+    """Run the load this long before each block; not compared [default: 500ms]"""
 
     output: File | Sequence[File]
     """Also write a file: .html .svg .png .json .md; may be repeated. The file name extension
@@ -1825,8 +1829,9 @@ class CompareOptions(SharedOptions, total=False):
     function."""
 
     accept_invalid: bool
-    """Exit with 0 instead of 98 if blocks of load are invalid. Of saved results, compare also
-    those that are invalid, of different plans or of different hosts."""
+    """Take blocks of load as they were measured, also those that the load generator disturbed,
+    and exit with 0 instead of 98 if they are invalid. Of saved results, compare also those
+    that are invalid, of different plans or of different hosts."""
 
 
 class ServeOptions(TypedDict, total=False):

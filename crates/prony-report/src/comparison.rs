@@ -15,6 +15,7 @@ use serde::Serialize;
 pub(crate) use text::{shown, value};
 
 use super::words::changes;
+pub use super::words::changes::{label, so_far};
 
 /// The schema version of the JSON report.
 const SCHEMA: u32 = 1;
@@ -43,6 +44,10 @@ pub struct Comparison {
     pub rounds_max: u32,
     /// Whether everything was decided.
     pub decided: bool,
+    /// Whether it stopped early, as the rounds that were left could hardly decide anything more.
+    pub futile: bool,
+    /// The number of blocks that the meter disturbed.
+    pub disturbed: u32,
     /// The equivalence margin, as a share.
     pub margin: f64,
     /// The probability that the interval of one figure misses its true value.
@@ -125,6 +130,8 @@ pub struct Change {
     pub difference_hi: Option<f64>,
     /// `higher`, `lower`, `same` or `undecided`.
     pub outcome: &'static str,
+    /// Whether it is undecided only because of what the meter may have added.
+    pub due_to_meter: bool,
     /// The same as a sentence.
     pub sentence: String,
 }
@@ -193,12 +200,6 @@ pub struct Block {
     pub p50_ns: Option<u64>,
     /// The same.
     pub p99_ns: Option<u64>,
-}
-
-/// The label of a target: A, B, ... Z, A1, ...
-pub fn label(target: u32) -> String {
-    let letter = char::from(b'A' + (target % 26) as u8);
-    if target < 26 { letter.to_string() } else { format!("{letter}{}", target / 26) }
 }
 
 impl Comparison {
@@ -270,16 +271,17 @@ impl Comparison {
             };
             self.limits.extend(against.limits.iter().map(limit));
         }
-        if design.rounds == Rounds::UntilDecided
-            && !self.saved
-            && !self.interrupted
-            && !self.decided
-        {
-            self.notes.push(
-                "Not everything is decided. Longer blocks (-d), a wider --margin or fewer --figures \
-                 decide more."
-                    .into(),
-            );
+        let can_go_on = matches!(design.rounds, Rounds::UntilDecided(_)) && !self.saved;
+        if can_go_on && !self.interrupted && !self.decided {
+            let more = "Longer blocks (-d), a wider --margin or fewer --figures decide more.";
+            self.notes.push(if self.futile {
+                format!(
+                    "Stopped early: the rounds that were left could hardly decide anything else. \
+                     {more}"
+                )
+            } else {
+                format!("Not everything is decided. {more}")
+            });
         }
     }
 
@@ -357,7 +359,7 @@ impl Side {
         let (response, rate) = (&self.response, self.rate);
         let (ended, failed) = (self.requests, self.failed);
         let cpu_ns = self.cpu_total_ns;
-        Measured { response, rate, ended, failed, cpu_ns }.value(figure)
+        Measured { response, rate, ended, failed, cpu_ns, certain: None }.value(figure)
     }
 }
 
@@ -366,7 +368,10 @@ impl Change {
         let figure = compared.figure;
         let (a, b) = (a.value(figure), b.value(figure));
         let (estimate, interval) = (compared.estimate, compared.interval);
-        let ends = [estimate, interval.map(|i| i.lo), interval.map(|i| i.hi)];
+        // An end may be unknown, because of the meter.
+        let known = |end: f64| Some(end).filter(|end| end.is_finite());
+        let ends =
+            [estimate, interval.and_then(|i| known(i.lo)), interval.and_then(|i| known(i.hi))];
         let [ratio, ratio_lo, ratio_hi] =
             ends.map(|v| v.map(f64::exp).filter(|_| figure.is_ratio()));
         let more = |v: Option<f64>| {
@@ -390,6 +395,7 @@ impl Change {
             difference_lo,
             difference_hi,
             outcome: changes::outcome(compared.outcome),
+            due_to_meter: compared.is_due_to_meter,
             sentence: changes::change(compared, target, design.margin),
         }
     }

@@ -1,18 +1,20 @@
 //! Comparisons: blocks of load in turn until enough is known, and groups of saved runs.
 
-use prony_core::comparison::{Block, Comparison, Design, Measured, SavedRun, compare_saved};
+mod blocks;
+
+use blocks::Blocks;
+use prony_core::comparison::{
+    Answer, Block, Comparison, Design, Measured, SavedRun, compare_saved,
+};
 use prony_core::plan::{Load, Plan, Shard};
-use prony_core::summary::{Judgment, Summary, Verdict};
+use prony_core::summary::Summary;
 use prony_core::target::Endpoint;
-use prony_report::comparison::{self as report, label};
-use prony_report::{text, units, words};
+use prony_report::comparison as report;
+use prony_report::{text, words};
 use serde_json::Value;
 
 use crate::error::Error;
 
-/// The largest share of a target's blocks that may be invalid for a reason that distorts its
-/// figures.
-const INVALID_MAX: f64 = 0.1;
 /// How many differences of two plans are named.
 const DIFFERENCES_SHOWN: usize = 3;
 
@@ -36,6 +38,12 @@ pub struct Done<'a> {
     pub most: u32,
     /// What ran.
     pub summary: &'a Summary,
+    /// How many of the blocks so far the meter disturbed.
+    pub disturbed: u32,
+    /// What is known so far.
+    pub known: &'a Answer,
+    /// What to do, once, if many blocks are disturbed.
+    pub advice: Option<String>,
 }
 
 /// Runs blocks of load until the design is satisfied, `is_stopped` says so, or one fails. Returns
@@ -49,8 +57,8 @@ pub fn live(
 ) -> (report::Comparison, Option<Error>) {
     let mut comparison = Comparison::new(design.clone());
     let mut found = report::Comparison::new(names, design);
-    let mut verdicts = vec![Verdicts::default(); names.len()];
-    let (mut number, mut error) = (0, None);
+    let mut blocks = Blocks::new(names.len());
+    let (mut known, mut error) = (comparison.so_far(), None);
     while let Some(block) = comparison.next_block() {
         if is_stopped() {
             break;
@@ -67,9 +75,8 @@ pub fn live(
         if is_stopped() {
             break;
         }
-        number += 1;
         let judgment = ran.summary.verdict();
-        let measured = Measured::of(&ran.summary.main, ran.cpu_ns);
+        let measured = Measured::of_run(&ran.summary, ran.cpu_ns);
         let line = report::Block {
             round: block.round + 1,
             seed: block.seed,
@@ -78,75 +85,29 @@ pub fn live(
         };
         found.add(block.target, line, &measured);
         comparison.record(block, &measured);
-        verdicts[block.target as usize].add(&judgment, &ran.summary);
+        let is_disturbed = measured.certain.is_some();
+        blocks.add(block.target, &judgment, is_disturbed, &ran.summary);
         found.version.clone_from(&ran.summary.run.version);
         found.host.clone_from(&ran.summary.run.host);
-        let most = design.rounds_max() * design.targets;
-        progress(&Done { block, number, most, summary: &ran.summary });
+        if comparison.rounds() > known.rounds {
+            known = comparison.so_far();
+        }
+        progress(&Done {
+            block,
+            number: blocks.number(),
+            most: design.rounds_max() * design.targets,
+            summary: &ran.summary,
+            disturbed: blocks.disturbed(),
+            known: &known,
+            advice: blocks.advice(),
+        });
     }
     found.interrupted = is_stopped();
-    for (target, verdicts) in verdicts.iter().enumerate() {
-        verdicts.judge(&label(target as u32), &mut found);
-    }
-    found.answer(design, &comparison.answer());
+    found.futile = !found.interrupted && error.is_none() && comparison.is_futile();
+    let answer = comparison.answer();
+    found.answer(design, &answer);
+    blocks.judge(&answer, &mut found);
     (found, error)
-}
-
-/// The verdicts of a target's blocks.
-#[derive(Clone, Debug, Default)]
-struct Verdicts {
-    blocks: u32,
-    /// Those whose figures describe something else than the target under this load.
-    distorted: u32,
-    drifting: u32,
-    /// The first reason.
-    reason: Option<String>,
-}
-
-impl Verdicts {
-    fn add(&mut self, judgment: &Judgment, summary: &Summary) {
-        self.blocks += 1;
-        match judgment.verdict {
-            // Few blocks are stationary where the target drifts; the other half of the pair drifts
-            // with it. A block needs no sample size of its own.
-            Verdict::Valid | Verdict::TooShort | Verdict::Interrupted => return,
-            Verdict::NotStationary => {
-                self.drifting += 1;
-                return;
-            }
-            Verdict::ClientLimited | Verdict::Partial | Verdict::TargetFailed => {}
-        }
-        self.distorted += 1;
-        let why = judgment.reasons.first().map(|r| words::reason(r, summary));
-        let word = judgment.verdict.word();
-        self.reason.get_or_insert_with(|| format!("{word}: {}", why.unwrap_or_default()));
-    }
-
-    fn judge(&self, label: &str, found: &mut report::Comparison) {
-        let of = |n: u32| {
-            let blocks = units::counted(u64::from(self.blocks), "block", "blocks");
-            format!("{} of {blocks} of {label}", units::count(n.into()))
-        };
-        let reason = self.reason.as_deref().unwrap_or_default();
-        let share = f64::from(self.distorted) / f64::from(self.blocks.max(1));
-        if share > INVALID_MAX {
-            found
-                .doubts
-                .push(format!("{} are not valid. The first: {reason}.", of(self.distorted)));
-        } else if self.distorted > 0 {
-            found.notes.push(format!(
-                "{} are not valid, few enough to be compared. The first: {reason}.",
-                of(self.distorted)
-            ));
-        }
-        if self.drifting * 10 > self.blocks {
-            found.notes.push(format!(
-                "{} were not stationary: the target drifts. Blocks of one round are compared with \
-                 each other, so this is not a difference.",
-                of(self.drifting)
-            ));
-        }
-    }
 }
 
 /// Saved runs with their names, by group; the first is A.
@@ -279,9 +240,10 @@ fn comparable(plan: &Plan) -> Plan {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::comparison::{Figure, MARGIN, Rounds};
+    use prony_core::comparison::{Figure, Held, MARGIN, Rounds};
     use prony_core::fault::Fault;
-    use prony_core::record::Tally;
+    use prony_core::record::hist::Hist;
+    use prony_core::record::{Tally, TimeLowerBound};
     use prony_core::serve::{Latency, ServerBehavior};
     use prony_core::summary::{RunInfo, WorkerStats};
     use prony_core::units::{Nanos, Span};
@@ -329,7 +291,7 @@ mod tests {
         let mut progress = |done: &Done<'_>| seen.push((done.number, done.most));
         let is_stopped = || stop.get();
         let (found, error) =
-            live(&design(Rounds::UntilDecided), &names(), &is_stopped, &mut one, &mut progress);
+            live(&design(Rounds::UntilDecided(54)), &names(), &is_stopped, &mut one, &mut progress);
         assert!(error.is_none() && found.interrupted);
         assert_eq!(found.rounds, 2, "the sixth block was cut short");
         assert_eq!(seen, (1..=5).map(|n| (n, 108)).collect::<Vec<_>>());
@@ -367,6 +329,94 @@ mod tests {
             live(&design(Rounds::Exactly(3)), &names(), &|| false, &mut one, &mut |_| {});
         assert_eq!(found.doubts.len(), 2, "{:?}", found.doubts);
         assert!(found.doubts[0].starts_with("3 of 3 blocks of A are not valid. The first: "));
+    }
+
+    /// The same with a saturated meter that can have made times longer by a twentieth.
+    fn disturbed(seed: u64, ms: u64) -> Summary {
+        let mut summary = run(seed, ms, LOAD);
+        let worker = &mut summary.workers[0];
+        (worker.cpu_user, worker.wall) = (Span::from_secs(2), Span::from_secs(2));
+        let mut times = Hist::new();
+        for (time, n) in summary.main.times.response.recorded() {
+            times.record_n(time - time / 20, n);
+        }
+        let added_max = Span::from_millis(1);
+        summary.main.without_meter = Some(Box::new(TimeLowerBound { times, added_max }));
+        summary
+    }
+
+    /// A comparison of which every block is disturbed like this, its progress, and what it advises.
+    fn all_disturbed_by(
+        b_ms: u64,
+        limits: &[&str],
+        disturb: fn(&mut Summary),
+    ) -> (report::Comparison, Vec<(u32, u32)>, String) {
+        let limits = limits.iter().map(|limit| limit.parse().expect("a limit")).collect();
+        let figures = vec![Figure::Mean];
+        let design = Design { figures, limits, ..design(Rounds::UntilDecided(54)) };
+        let mut one = |block: Block| {
+            let ms = if block.target == 0 { 4 } else { b_ms };
+            let mut summary = disturbed(block.seed % 1_000, ms);
+            disturb(&mut summary);
+            Ok(Some(Ran { summary, cpu_ns: None }))
+        };
+        let (mut seen, mut advice) = (Vec::new(), Vec::new());
+        let mut progress = |done: &Done<'_>| {
+            seen.push((done.disturbed, done.number));
+            advice.extend(done.advice.clone());
+        };
+        let design = design.with_figures_of_limits();
+        let (found, _) = live(&design, &names(), &|| false, &mut one, &mut progress);
+        assert_eq!(advice.len(), 1, "{advice:?}");
+        (found, seen, advice.remove(0))
+    }
+
+    fn all_disturbed(b_ms: u64, limits: &[&str]) -> (report::Comparison, Vec<(u32, u32)>, String) {
+        all_disturbed_by(b_ms, limits, |_| ())
+    }
+
+    /// A request that is sent after the end of the block has its whole time; one that is not sent
+    /// leaves less load than was asked for.
+    #[test]
+    fn a_load_that_was_sent_late_was_offered() {
+        let (late, ..) = all_disturbed_by(8, &[], |run| run.main.sent_late = 100);
+        assert_eq!(late.changes[0].outcome, "higher", "{late:?}");
+        let (missing, _, advice) = all_disturbed_by(8, &[], |run| run.main.overdue = 100);
+        assert_eq!(missing.changes[0].outcome, "undecided", "{missing:?}");
+        assert_eq!((missing.rounds, missing.futile), (6, true));
+        let doubt = "mean is not decided because of the load generator: 12 of 12 blocks are";
+        assert!(missing.doubts[0].starts_with(doubt), "{:?}", missing.doubts);
+        assert!(missing.changes[0].sentence.contains("nothing is certain"), "{missing:?}");
+        assert!(advice.contains("blocks are disturbed"), "{advice}");
+    }
+
+    #[test]
+    fn disturbed_blocks_still_find_a_large_change() {
+        let (found, seen, advice) = all_disturbed(8, &[]);
+        assert_eq!(found.changes[0].outcome, "higher", "{found:?}");
+        assert_eq!((found.doubts.len(), found.rounds, found.disturbed), (0, 6, 12), "{found:?}");
+        assert_eq!(seen, (1..=12).map(|n| (n, n)).collect::<Vec<_>>());
+        assert!(advice.starts_with("6 of 6 blocks are disturbed. The last: "), "{advice}");
+        assert!(
+            advice.contains(". End other programs on this machine, or run prony on"),
+            "{advice}"
+        );
+        let noted = "6 of 6 blocks of A are disturbed. They count with what the load generator may";
+        assert!(found.notes[0].starts_with(noted), "{:?}", found.notes);
+    }
+
+    /// The sixth block is the first to say so; an answer is missing only where none is certain.
+    #[test]
+    fn what_disturbed_blocks_leave_undecided_is_named() {
+        let (found, ..) = all_disturbed(4, &[]);
+        assert!(found.futile || found.rounds == 54, "{found:?}");
+        let (limited, ..) = all_disturbed(8, &["mean > +20%", "mean > +92%"]);
+        let of: Vec<&str> = limited.limits.iter().map(|l| l.outcome).collect();
+        assert_eq!(of[0], "fails", "{limited:?}");
+        assert!(limited.doubts.is_empty(), "what is certain is the answer: {limited:?}");
+        let (undecided, ..) = all_disturbed(8, &["mean > +95%"]);
+        assert_eq!(undecided.worst_limit(), Some(Held::Unknown), "{undecided:?}");
+        assert!(undecided.rounds < 54, "{}", undecided.rounds);
     }
 
     fn group(name: &str, runs: &[(u64, u64)]) -> Vec<(String, Summary)> {

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use crate::record::Tally;
 use crate::record::hist::Hist;
+use crate::summary::{Certain, Summary};
+use crate::units::Span;
 
 /// A figure of a block of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +30,12 @@ pub const GRID: [f64; 19] = [
     0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85,
     0.9, 0.95,
 ];
+
+/// The shortest block of load if nothing else says how long it is, and the longest.
+const BLOCK_MIN: Span = Span::from_secs(1);
+const BLOCK_MAX: Span = Span::from_secs(2);
+/// A percentile that needs more requests than this (p99) does not make blocks longer.
+const POOLED_ABOVE: u64 = 1_000;
 
 impl Figure {
     /// The figures of a comparison unless others are asked for; the CPU time only where it is
@@ -61,6 +69,17 @@ impl Figure {
             Self::Mean | Self::Rate | Self::Errors | Self::Cpu => 1,
         }
     }
+}
+
+/// How long a block lasts if nothing else says so: as long as a load with this rate (per second)
+/// needs for the requests of the figures, from one second to two; two if the rate is not known.
+/// Percentiles that need more requests have theirs from several rounds.
+pub fn block_length(figures: &[Figure], rate: Option<f64>) -> Span {
+    let needs = figures.iter().map(|f| f.samples_needed()).filter(|&n| n <= POOLED_ABOVE).max();
+    // Poisson arrivals can be that many fewer.
+    let needs = needs.unwrap_or(POOLED_ABOVE) as f64 * 1.2;
+    let seconds = rate.filter(|rate| *rate > 0.0).map_or(f64::INFINITY, |rate| needs / rate);
+    Span::from_secs_f64(seconds.clamp(BLOCK_MIN.as_secs_f64(), BLOCK_MAX.as_secs_f64()))
 }
 
 impl fmt::Display for Figure {
@@ -115,6 +134,8 @@ pub struct Measured<'a> {
     pub failed: u64,
     /// CPU time of the server's processes over the block, in nanoseconds; `None` where unknown.
     pub cpu_ns: Option<f64>,
+    /// What is certain of it if the meter disturbed the block.
+    pub certain: Option<Certain<'a>>,
 }
 
 impl<'a> Measured<'a> {
@@ -126,7 +147,13 @@ impl<'a> Measured<'a> {
             ended: tally.replies + tally.failed,
             failed: tally.failed,
             cpu_ns,
+            certain: None,
         }
+    }
+
+    /// The same of a whole run, with what is certain if its meter disturbed it.
+    pub fn of_run(run: &'a Summary, cpu_ns: Option<f64>) -> Self {
+        Self { certain: run.certain(), ..Self::of(&run.main, cpu_ns) }
     }
 
     /// The value of a figure, in nanoseconds, per second or as a share; `None` where the block has
@@ -161,7 +188,6 @@ impl<'a> Measured<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Span;
 
     #[test]
     fn figures_are_read_back_as_they_are_written() {
@@ -175,11 +201,28 @@ mod tests {
     }
 
     #[test]
+    fn a_block_is_as_long_as_its_figures_need() {
+        let of = |names: &str, rate: Option<f64>| {
+            let figures = names.split(' ').map(|name| name.parse().expect(name));
+            block_length(&figures.collect::<Vec<Figure>>(), rate).0 / 1_000_000
+        };
+        assert_eq!(of("p50", Some(200.0)), 1_000);
+        assert_eq!(of("p50 p99", Some(2_000.0)), 1_000);
+        assert_eq!(of("p50 p99", Some(800.0)), 1_500);
+        assert_eq!(of("p50 p99", Some(200.0)), 2_000);
+        assert_eq!(of("p90 p99.9", Some(1e4)), 1_000, "several rounds have its requests");
+        assert_eq!(of("mean rate", Some(50.0)), 1_000);
+        assert_eq!(of("p50", None), 2_000);
+        assert_eq!(of("p50", Some(0.0)), 2_000);
+    }
+
+    #[test]
     fn a_block_has_only_the_figures_that_it_can_support() {
         let mut response = Hist::new();
         (1..=999).for_each(|us| response.record(Span::from_micros(us)));
         let of = |response: &Hist, failed, cpu_ns| {
-            let measured = Measured { response, rate: 5.0, ended: 1_000, failed, cpu_ns };
+            let (rate, ended) = (5.0, 1_000);
+            let measured = Measured { response, rate, ended, failed, cpu_ns, certain: None };
             ["mean", "p50", "p99", "rate", "errors", "cpu", "distribution"]
                 .map(|name| measured.value(name.parse().expect(name)))
         };

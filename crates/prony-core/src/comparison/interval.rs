@@ -6,13 +6,25 @@ use crate::summary::student::{t_critical, z_critical};
 
 /// How closely the histograms know a quantile, as a logarithm of a ratio: values are at most 0.1 %
 /// too high.
-const RESOLUTION: f64 = 0.001;
+pub(super) const RESOLUTION: f64 = 0.001;
 
 /// A change and how well it is known: the logarithm of a ratio, or a difference of shares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Change {
     pub(super) estimate: f64,
     pub(super) interval: Interval,
+    /// The interval without what the meter may have added.
+    pub(super) as_measured: Interval,
+}
+
+/// A value as it is compared, and the ends between which the true one lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ends {
+    /// Negative infinity if there is no such end.
+    pub(super) least: f64,
+    pub(super) measured: f64,
+    /// Infinity if there is no such end.
+    pub(super) most: f64,
 }
 
 /// Requests that ended, and those of them that failed.
@@ -22,27 +34,51 @@ pub(super) struct Counts {
     pub(super) failed: u64,
 }
 
+impl Ends {
+    /// How much larger it is than A.
+    pub(super) fn against(self, a: Self) -> Self {
+        Self {
+            least: self.least - a.most,
+            measured: self.measured - a.measured,
+            most: self.most - a.least,
+        }
+    }
+
+    /// Whether both ends are known.
+    pub(super) fn is_bounded(self) -> bool {
+        self.least.is_finite() && self.most.is_finite()
+    }
+}
+
 impl Change {
     fn of(estimate: f64, half: f64) -> Self {
-        Self { estimate, interval: Interval { lo: estimate - half, hi: estimate + half } }
+        Self::between(estimate, Interval { lo: estimate - half, hi: estimate + half })
+    }
+
+    fn between(estimate: f64, interval: Interval) -> Self {
+        Self { estimate, interval, as_measured: interval }
     }
 
     /// The same with an interval that reaches at least this far.
     pub(super) fn at_least(self, half: f64) -> Self {
-        let Interval { lo, hi } = self.interval;
-        let (below, above) = (self.estimate - lo, hi - self.estimate);
-        let interval =
-            Interval { lo: self.estimate - below.max(half), hi: self.estimate + above.max(half) };
-        Self { interval, ..self }
+        let reach = |Interval { lo, hi }: Interval| Interval {
+            lo: lo.min(self.estimate - half),
+            hi: hi.max(self.estimate + half),
+        };
+        let [interval, as_measured] = [self.interval, self.as_measured].map(reach);
+        Self { interval, as_measured, ..self }
     }
 
     /// What the values of a figure say at the best.
     fn resolved(self, figure: Figure) -> Self {
         match figure {
             Figure::Percentile(_) | Figure::Distribution => {
-                let Interval { lo, hi } = self.interval;
-                let interval = Interval { lo: lo - RESOLUTION, hi: hi + RESOLUTION };
-                Self { interval, ..self }
+                let wider = |Interval { lo, hi }: Interval| Interval {
+                    lo: lo - RESOLUTION,
+                    hi: hi + RESOLUTION,
+                };
+                let [interval, as_measured] = [self.interval, self.as_measured].map(wider);
+                Self { interval, as_measured, ..self }
             }
             Figure::Mean | Figure::Rate | Figure::Errors | Figure::Cpu => self,
         }
@@ -54,12 +90,37 @@ pub(super) fn compared(figure: Figure, value: f64) -> f64 {
     if figure.is_ratio() { libm::log(value) } else { value }
 }
 
-/// The mean difference of pairs, with Student's t (at least two pairs).
-pub(super) fn of_pairs(figure: Figure, differences: &[f64], error: f64) -> Option<Change> {
-    let (mean, variance) = moments(differences)?;
+/// The mean difference of pairs, with Student's t (at least two pairs). Its lower end is that of
+/// the least differences, its upper end that of the most, and both are at least `least_half` from
+/// their means.
+pub(super) fn of_pairs(
+    figure: Figure,
+    differences: &[Ends],
+    error: f64,
+    least_half: f64,
+) -> Option<Change> {
     let n = differences.len() as f64;
-    let half = t_critical(error, n - 1.0) * (variance / n).sqrt();
-    Some(Change::of(mean, half).resolved(figure))
+    if differences.len() < 2 {
+        return None;
+    }
+    let critical = t_critical(error, n - 1.0);
+    let mean_and_half = |of: fn(&Ends) -> f64| {
+        let (mean, variance) = moments(&differences.iter().map(of).collect::<Vec<f64>>())?;
+        Some((mean, (critical * (variance / n).sqrt()).max(least_half)))
+    };
+    let (estimate, half) = mean_and_half(|d| d.measured)?;
+    let is_disturbed = differences.iter().any(|d| d.least < d.measured || d.most > d.measured);
+    let measured = Change::of(estimate, half);
+    if !is_disturbed {
+        return Some(measured.resolved(figure));
+    }
+    let (least, below) = mean_and_half(|d| d.least)?;
+    let (most, above) = mean_and_half(|d| d.most)?;
+    let interval = Interval {
+        lo: if least.is_finite() { least - below } else { f64::NEG_INFINITY },
+        hi: if most.is_finite() { most + above } else { f64::INFINITY },
+    };
+    Some(Change { interval, ..measured }.resolved(figure))
 }
 
 /// The difference of the means of two groups: Welch (Biometrika 34, 1947), with the degrees of
@@ -105,7 +166,7 @@ pub(super) fn of_runs(
     let down = ((b - of_b.lo).powi(2) + (of_a.hi - a).powi(2)).sqrt() * scale;
     let up = ((of_b.hi - b).powi(2) + (a - of_a.lo).powi(2)).sqrt() * scale;
     let interval = Interval { lo: b - a - down, hi: b - a + up };
-    Change { estimate: b - a, interval }.resolved(figure)
+    Change::between(b - a, interval).resolved(figure)
 }
 
 /// How far a difference of two shares must at least be uncertain, however alike the blocks are:
@@ -120,7 +181,7 @@ pub(super) fn of_counts(a: Counts, b: Counts, error: f64) -> f64 {
 }
 
 /// Mean and sample variance of at least two values.
-fn moments(values: &[f64]) -> Option<(f64, f64)> {
+pub(super) fn moments(values: &[f64]) -> Option<(f64, f64)> {
     let n = values.len();
     if n < 2 {
         return None;
@@ -134,6 +195,10 @@ fn moments(values: &[f64]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
+    fn exact(values: &[f64]) -> Vec<Ends> {
+        values.iter().map(|&v| Ends { least: v, measured: v, most: v }).collect()
+    }
+
     fn half(change: Change) -> f64 {
         (change.interval.hi - change.interval.lo) / 2.0
     }
@@ -141,12 +206,32 @@ mod tests {
     /// 10, 12, 14, 16, 18: mean 14, standard deviation sqrt(10), t of 4 degrees 2.776.
     #[test]
     fn pairs_have_students_t() {
-        let change = of_pairs(Figure::Mean, &[10.0, 12.0, 14.0, 16.0, 18.0], 0.05).expect("pairs");
+        let change = of_pairs(Figure::Mean, &exact(&[10.0, 12.0, 14.0, 16.0, 18.0]), 0.05, 0.0)
+            .expect("pairs");
         assert!((change.estimate - 14.0).abs() < 1e-12);
         assert!((half(change) - 2.776_445 * 2_f64.sqrt()).abs() < 1e-5, "{change:?}");
-        assert_eq!(of_pairs(Figure::Mean, &[1.0], 0.05), None);
-        let equal = of_pairs(Figure::Percentile(50.0), &[0.0; 6], 0.05).expect("pairs");
+        assert_eq!(of_pairs(Figure::Mean, &exact(&[1.0]), 0.05, 0.0), None);
+        let equal =
+            of_pairs(Figure::Percentile(50.0), &exact(&[0.0; 6]), 0.05, 0.0).expect("pairs");
         assert!((half(equal) - RESOLUTION).abs() < 1e-12, "{equal:?}");
+    }
+
+    /// Both sides of the middle pair were disturbed: its difference is between 11 and 15.
+    #[test]
+    fn disturbed_pairs_count_with_their_ends() {
+        let mut pairs = exact(&[10.0, 12.0, 14.0, 16.0, 18.0]);
+        pairs[2] = Ends { least: 11.0, measured: 14.0, most: 15.0 };
+        let change = of_pairs(Figure::Mean, &pairs, 0.05, 0.0).expect("pairs");
+        let as_measured =
+            of_pairs(Figure::Mean, &exact(&[10.0, 12.0, 14.0, 16.0, 18.0]), 0.05, 0.0);
+        assert_eq!(Some(change.as_measured), as_measured.map(|c| c.interval));
+        let least = of_pairs(Figure::Mean, &exact(&[10.0, 12.0, 11.0, 16.0, 18.0]), 0.05, 0.0);
+        let most = of_pairs(Figure::Mean, &exact(&[10.0, 12.0, 15.0, 16.0, 18.0]), 0.05, 0.0);
+        assert_eq!(Some(change.interval.lo), least.map(|c| c.interval.lo));
+        assert_eq!(Some(change.interval.hi), most.map(|c| c.interval.hi));
+        pairs[0].most = f64::INFINITY;
+        let open = of_pairs(Figure::Mean, &pairs, 0.05, 0.0).expect("pairs");
+        assert_eq!((open.interval.lo, open.interval.hi), (change.interval.lo, f64::INFINITY));
     }
 
     /// Two groups of equal size and variance: as many degrees of freedom as in the pooled test.

@@ -34,11 +34,16 @@ pub enum Held {
 const FORM: &str = "write a figure, '>' or '<' and a change, as in 'p99 > +5%' or 'rate < -3%'";
 
 impl Limit {
+    /// The change as it is compared: the logarithm of a ratio, or a difference of shares.
+    pub(super) fn compared(&self) -> f64 {
+        if self.figure.is_ratio() { libm::log1p(self.change) } else { self.change }
+    }
+
     /// What the interval of a change means: of a logarithm of a ratio, or of a difference of
     /// shares.
     pub fn held(&self, interval: Option<Interval>) -> Held {
         let Some(Interval { lo, hi }) = interval else { return Held::Unknown };
-        let at = if self.figure.is_ratio() { libm::log1p(self.change) } else { self.change };
+        let at = self.compared();
         let beyond = |end: f64| if self.is_increase { end > at } else { end < at };
         match (beyond(lo), beyond(hi)) {
             (true, true) => Held::Fails,

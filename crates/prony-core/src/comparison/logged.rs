@@ -187,7 +187,8 @@ fn change(
     let change = interval::of_runs(figure, sides[0], sides[1], error);
     let lo = change.interval.lo - compared(figure, (a + off) / a);
     let hi = change.interval.hi + compared(figure, a / (a - off));
-    Ok(Change { interval: Interval { lo, hi }, ..change })
+    let interval = Interval { lo, hi };
+    Ok(Change { interval, as_measured: interval, ..change })
 }
 
 #[cfg(test)]

@@ -8,16 +8,22 @@
 //! interval of the mean change.
 //!
 //! All intervals of a comparison hold together with a probability of 95 %: the 5 % are split
-//! evenly between the figures and targets (Bonferroni), and between the looks in proportion to the
-//! rounds that each adds (alpha spending: Lan and DeMets, Biometrika 70, 1983, bounded by the sum
-//! of the looks). So the intervals are repeated confidence intervals (Jennison and Turnbull, JRSS B
-//! 51, 1989): they may be read at any look, and stopping early costs nothing. `docs/compare.md`
-//! has the measured error rates and power.
+//! evenly between the figures and targets (Bonferroni), and between the looks: half of it evenly,
+//! half in proportion to the rounds that each adds (alpha spending: Lan and DeMets, Biometrika 70,
+//! 1983, bounded by the sum of the looks). So the intervals are repeated confidence intervals
+//! (Jennison and Turnbull, JRSS B 51, 1989): they may be read at any look, and stopping early costs
+//! nothing. `docs/compare.md` has the measured error rates and power.
+//!
+//! A block that the meter disturbed counts with what is certain of it: a meter makes times longer,
+//! never shorter, so a figure of times lies between that without the most that the meter can have
+//! added, and the measured one. The lower end of an interval is that of the least changes.
 
 mod figure;
 mod interval;
 mod limit;
 mod logged;
+mod outlook;
+mod pairs;
 mod saved;
 mod shape;
 mod steps;
@@ -25,21 +31,28 @@ mod steps;
 use crate::rng::{self, Sequence, Stream};
 use crate::summary::confidence::{Interval, NoInterval};
 use crate::units::Span;
-pub use figure::{Figure, GRID, Measured};
+pub use figure::{Figure, GRID, Measured, block_length};
 use interval::{Change, Counts};
 pub use limit::{Held, Limit};
 pub use logged::{LogFigure, LogRow, WithLog, compare_with_log};
+use outlook::Outlook;
+use pairs::Cell;
 pub use saved::{SavedRun, compare_saved};
 pub use steps::{RUNS_MIN, SIDE_MIN, STEP_ERROR, Step, steps};
 
 /// The probability that any interval of a comparison misses its true value.
 pub const ERROR: f64 = 0.05;
 /// The numbers of rounds after which a comparison looks at what it knows.
-pub const LOOKS: [u32; 6] = [6, 10, 16, 24, 36, 54];
+pub const LOOKS: [u32; 9] = [6, 10, 16, 24, 36, 54, 80, 120, 180];
 /// The fewest rounds that a user may ask for.
 pub const ROUNDS_MIN: u32 = 3;
 /// The most.
 pub const ROUNDS_MAX: u32 = 10_000;
+/// The most rounds of a comparison until it is decided, unless its budget is known.
+pub const ROUNDS_USUAL: u32 = 54;
+/// A percentile whose blocks have too few requests does not prolong a comparison if its values
+/// need more rounds than this.
+const POOL_MAX: u64 = 6;
 /// The equivalence margin unless the user sets another, as a share.
 pub const MARGIN: f64 = 0.02;
 /// The equivalence margin of a share of failures: 0.1 percentage points.
@@ -48,8 +61,9 @@ pub const SHARE_MARGIN: f64 = 0.001;
 /// How many rounds there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounds {
-    /// Until every figure is decided, at the last look at the latest.
-    UntilDecided,
+    /// Until every figure is decided or cannot be decided any more, at the last of [`LOOKS`] within
+    /// this number at the latest.
+    UntilDecided(u32),
     /// This number.
     Exactly(u32),
 }
@@ -90,15 +104,6 @@ pub struct Comparison {
     rounds: Vec<Vec<Option<Cell>>>,
 }
 
-/// What one block says.
-#[derive(Clone, Debug)]
-struct Cell {
-    /// In the order of the figures.
-    values: Vec<Option<f64>>,
-    counts: Counts,
-    grid: Option<Vec<f64>>,
-}
-
 /// What is known at the end, or so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
@@ -121,6 +126,8 @@ pub struct Against {
     pub distribution: Option<Shape>,
     /// The limits, each with what it comes to.
     pub limits: Vec<(Limit, Held)>,
+    /// The figures that need several rounds for a value, too many to wait for.
+    pub set_aside: Vec<Figure>,
 }
 
 /// The change of one figure from A.
@@ -130,12 +137,16 @@ pub struct Compared {
     pub figure: Figure,
     /// The logarithm of the ratio to A, or the difference of shares; `None` if it is not known.
     pub estimate: Option<f64>,
-    /// Its interval.
+    /// Its interval, with what the meter may have added.
     pub interval: Option<Interval>,
+    /// The interval of what was measured, whatever the meter did.
+    pub as_measured: Option<Interval>,
     /// Why there is none.
     pub missing: Option<Missing>,
     /// What that means.
     pub outcome: Outcome,
+    /// Whether it is undecided only because of what the meter may have added.
+    pub is_due_to_meter: bool,
 }
 
 /// The distribution of response times against that of A.
@@ -174,6 +185,11 @@ pub enum Missing {
         /// The number that it needs.
         needs: u64,
     },
+    /// All blocks of a target together have too few requests for several values of this figure.
+    TooFewInAll {
+        /// The number that each target needs.
+        needs: u64,
+    },
     /// Fewer than two rounds are complete.
     TooFewRounds,
     /// A block (or run) has no such figure, or its interval is unknown.
@@ -183,6 +199,8 @@ pub enum Missing {
         /// Their resolution.
         step: Span,
     },
+    /// The meter disturbed blocks of which nothing is certain.
+    Unbounded,
     /// The times of a log, or of its replay, have no confidence interval for it.
     NoInterval {
         /// Whether it is the log.
@@ -220,8 +238,10 @@ impl Design {
     /// The numbers of rounds at which it is decided whether to continue.
     pub fn looks(&self) -> Vec<u32> {
         match self.rounds {
-            Rounds::UntilDecided => LOOKS.to_vec(),
-            Rounds::Exactly(n) => vec![n],
+            Rounds::UntilDecided(most) if most >= LOOKS[0] => {
+                LOOKS.into_iter().filter(|&look| look <= most).collect()
+            }
+            Rounds::UntilDecided(n) | Rounds::Exactly(n) => vec![n],
         }
     }
 
@@ -237,7 +257,8 @@ impl Design {
         let most = f64::from(self.rounds_max());
         let at = looks.iter().position(|&look| look >= rounds).unwrap_or(looks.len() - 1);
         let before = if at == 0 { 0 } else { looks[at - 1] };
-        ERROR * f64::from(looks[at] - before) / most / self.comparisons()
+        let added = f64::from(looks[at] - before) / most;
+        ERROR * f64::midpoint(added, 1.0 / looks.len() as f64) / self.comparisons()
     }
 
     /// How many changes are compared.
@@ -288,12 +309,8 @@ impl Comparison {
         if self.rounds.len() <= round {
             self.rounds.resize(round + 1, empty);
         }
-        let has_distribution = self.design.figures.contains(&Figure::Distribution);
-        self.rounds[round][block.target as usize] = Some(Cell {
-            values: self.design.figures.iter().map(|&f| measured.value(f)).collect(),
-            counts: Counts { ended: measured.ended, failed: measured.failed },
-            grid: has_distribution.then(|| measured.grid()).flatten(),
-        });
+        let cell = Cell::of(&self.design.figures, measured);
+        self.rounds[round][block.target as usize] = Some(cell);
     }
 
     /// The number of complete rounds.
@@ -301,9 +318,23 @@ impl Comparison {
         self.complete() as u32
     }
 
+    /// Whether it ended before its last round, as the rest could hardly decide anything more.
+    pub fn is_futile(&self) -> bool {
+        let rounds = self.rounds();
+        rounds < self.design.rounds_max()
+            && self.design.looks().contains(&rounds)
+            && !self.known(self.is_of_distribution()).is_decided()
+            && self.next_block().is_none()
+    }
+
     /// What is known: at the end, or when the user stops it.
     pub fn answer(&self) -> Answer {
         self.known(true)
+    }
+
+    /// The same so far, without the distributions.
+    pub fn so_far(&self) -> Answer {
+        self.known(false)
     }
 
     /// The same; the distributions only if they are asked for.
@@ -321,9 +352,66 @@ impl Comparison {
 
     fn is_over(&self, rounds: u32) -> bool {
         let is_look = rounds > 0 && self.design.looks().contains(&rounds);
-        // A distribution is expensive to compare. It decides no end unless nothing else does.
-        let is_alone = self.design.figures.iter().all(|&f| f == Figure::Distribution);
-        rounds >= self.design.rounds_max() || (is_look && self.known(is_alone).is_decided())
+        if rounds >= self.design.rounds_max() || !is_look {
+            return rounds >= self.design.rounds_max();
+        }
+        let known = self.known(self.is_of_distribution());
+        known.is_decided() || !self.is_worth_more(&known)
+    }
+
+    /// A distribution is expensive to compare. It decides no end unless nothing else does.
+    fn is_of_distribution(&self) -> bool {
+        self.design.figures.iter().all(|&f| f == Figure::Distribution)
+    }
+
+    /// Whether the rounds that are left have a chance to decide something that is undecided.
+    fn is_worth_more(&self, known: &Answer) -> bool {
+        if self.is_of_distribution() {
+            return true;
+        }
+        let has_limits = !self.design.limits.is_empty();
+        known.targets.iter().any(|against| {
+            let is_open = |figure: Figure| {
+                let limits = against.limits.iter().filter(|(limit, _)| limit.figure == figure);
+                let mut limits = limits.filter(|(_, held)| *held == Held::Unknown);
+                let compared = against.figures.iter().find(|c| c.figure == figure);
+                let counts = compared.is_some_and(|c| {
+                    c.outcome == Outcome::Undecided && !against.set_aside.contains(&figure)
+                });
+                if has_limits { limits.next().is_some() } else { counts }
+            };
+            let chance = |(i, &figure): (usize, &Figure)| self.chance(against.target, i, figure);
+            let figures = self.design.figures.iter().enumerate();
+            let mut open = figures.filter(|(_, figure)| is_open(**figure));
+            open.any(|figure| chance(figure) >= outlook::CHANCE_MIN)
+        })
+    }
+
+    /// The chance that the last round decides a figure, or one of its limits.
+    fn chance(&self, target: u32, index: usize, figure: Figure) -> f64 {
+        let pairs = self.pairs(target);
+        let design = &self.design;
+        let (so_far, most) = (self.rounds(), design.rounds_max());
+        let differences = match pairs::differences(figure, index, &pairs) {
+            Ok(differences) => differences,
+            Err(Missing::TooFewInAll { needs }) => {
+                let all = |of: fn(&(&Cell, &Cell)) -> u64| pairs.iter().map(of).sum::<u64>();
+                let fewest = all(|p| p.0.counts.ended).min(all(|p| p.1.counts.ended)) as f64;
+                let at_last = fewest * f64::from(most) / f64::from(so_far);
+                return if at_last < needs as f64 { 0.0 } else { 1.0 };
+            }
+            Err(_) => return 1.0,
+        };
+        let rounds = outlook::Rounds { so_far, most };
+        let floor = least_half(figure, &pairs, design.error(most));
+        let outlook = Outlook::of(figure, &differences, rounds, design.error(most), floor);
+        let Some(outlook) = outlook else { return 1.0 };
+        let limits: Vec<&Limit> = design.limits.iter().filter(|l| l.figure == figure).collect();
+        if limits.is_empty() {
+            let (least, most) = margins(figure, design.margin);
+            return outlook.excludes(0.0) + outlook.is_within(least, most);
+        }
+        limits.into_iter().map(|limit| outlook.excludes(limit.compared())).fold(0.0, f64::max)
     }
 
     /// The cells of A and of another target, by complete round.
@@ -343,11 +431,25 @@ impl Comparison {
             let change = change(figure, i, &pairs, error);
             figures.push(Compared::of(figure, change, design.margin));
         }
+        let set_aside = set_aside(&design.figures, &pairs);
         let has_distribution = has_distribution && design.figures.contains(&Figure::Distribution);
         let distribution =
             has_distribution.then(|| Shape::of_pairs(&pairs, design.margin, error, design.seed));
-        Against::of(target, figures, distribution, &design.limits)
+        let against = Against::of(target, figures, distribution, &design.limits);
+        Against { set_aside, ..against }
     }
+}
+
+/// The percentiles that need too many rounds for a value, unless there is nothing else.
+fn set_aside(figures: &[Figure], pairs: &[(&Cell, &Cell)]) -> Vec<Figure> {
+    let fewest = pairs.iter().flat_map(|(a, b)| [a.counts.ended, b.counts.ended]).min();
+    let fewest = fewest.unwrap_or_default().max(1);
+    let is_far = |figure: &Figure| {
+        matches!(figure, Figure::Percentile(_))
+            && figure.samples_needed().div_ceil(fewest) > POOL_MAX
+    };
+    let all: Vec<Figure> = figures.iter().copied().filter(is_far).collect();
+    if all.len() < figures.len() { all } else { Vec::new() }
 }
 
 /// The change of the figure with this index.
@@ -357,23 +459,15 @@ fn change(
     pairs: &[(&Cell, &Cell)],
     error: f64,
 ) -> Result<Change, Missing> {
-    let difference = |(a, b): &(&Cell, &Cell)| {
-        let value = |cell: &Cell| {
-            cell.values[index].map(|v| interval::compared(figure, v)).ok_or_else(|| {
-                let needs = figure.samples_needed();
-                if cell.counts.ended < needs {
-                    Missing::TooFewSamples { needs }
-                } else {
-                    Missing::NotMeasured
-                }
-            })
-        };
-        Ok(value(b)? - value(a)?)
-    };
-    let differences = pairs.iter().map(difference).collect::<Result<Vec<f64>, Missing>>()?;
-    let change = interval::of_pairs(figure, &differences, error).ok_or(Missing::TooFewRounds)?;
+    let differences = pairs::differences(figure, index, pairs)?;
+    let floor = least_half(figure, pairs, error);
+    interval::of_pairs(figure, &differences, error, floor).ok_or(Missing::TooFewRounds)
+}
+
+/// The least half-width of the interval of a figure, however alike the blocks are.
+fn least_half(figure: Figure, pairs: &[(&Cell, &Cell)], error: f64) -> f64 {
     if figure != Figure::Errors {
-        return Ok(change);
+        return 0.0;
     }
     let sum = |of: fn(&(&Cell, &Cell)) -> Counts| {
         pairs.iter().map(of).fold(Counts::default(), |a, b| Counts {
@@ -381,7 +475,7 @@ fn change(
             failed: a.failed + b.failed,
         })
     };
-    Ok(change.at_least(interval::of_counts(sum(|p| p.0.counts), sum(|p| p.1.counts), error)))
+    interval::of_counts(sum(|p| p.0.counts), sum(|p| p.1.counts), error)
 }
 
 impl Answer {
@@ -393,7 +487,8 @@ impl Answer {
             if by_limits {
                 return t.limits.iter().all(|(_, held)| *held != Held::Unknown);
             }
-            let known = t.figures.iter().filter(|f| f.interval.is_some());
+            let waits = |f: &&Compared| f.interval.is_some() && !t.set_aside.contains(&f.figure);
+            let known = t.figures.iter().filter(waits);
             let mut outcomes: Vec<Outcome> = known.map(|f| f.outcome).collect();
             if t.figures.is_empty() {
                 outcomes.extend(t.distribution.iter().map(|shape| shape.outcome));
@@ -424,19 +519,27 @@ impl Against {
             (limit.clone(), limit.held(compared.and_then(|c| c.interval)))
         };
         let distribution = distribution.map(|shape| shape.with(&figures));
-        Self { target, limits: limits.iter().map(held).collect(), figures, distribution }
+        let limits = limits.iter().map(held).collect();
+        Self { target, limits, figures, distribution, set_aside: Vec::new() }
     }
 }
 
 impl Compared {
     fn of(figure: Figure, change: Result<Change, Missing>, margin: f64) -> Self {
         let interval = change.map(|c| c.interval).ok();
+        let as_measured = change.map(|c| c.as_measured).ok();
+        let of = |interval: Option<Interval>| {
+            interval.map_or(Outcome::Undecided, |i| outcome(figure, i, margin))
+        };
         Self {
             figure,
             estimate: change.map(|c| c.estimate).ok(),
             interval,
+            as_measured,
             missing: change.err(),
-            outcome: interval.map_or(Outcome::Undecided, |i| outcome(figure, i, margin)),
+            outcome: of(interval),
+            is_due_to_meter: of(interval) == Outcome::Undecided
+                && of(as_measured) != Outcome::Undecided,
         }
     }
 }

@@ -11,7 +11,7 @@
 //! equal, the percentiles are too, and the wrong decision about one of them is counted there.
 
 use super::figure::{Figure, GRID};
-use super::interval::{self, Change};
+use super::interval::{self, Change, Ends};
 use super::{Band, Cell, Compared, Missing, Outcome, Shape, outcome};
 use crate::rng::{Sequence, Stream};
 
@@ -28,17 +28,25 @@ impl Shape {
         let Some(grids) = grids else {
             return Self::missing(Missing::TooFewSamples { needs }, error);
         };
-        let difference = |(a, b): &(&Vec<f64>, &Vec<f64>)| {
-            b.iter().zip(a.iter()).map(|(b, a)| b - a).collect::<Vec<f64>>()
+        let difference = |(a, b): &(&Vec<Ends>, &Vec<Ends>)| {
+            b.iter().zip(a.iter()).map(|(b, a)| b.against(*a)).collect::<Vec<Ends>>()
         };
-        let differences: Vec<Vec<f64>> = grids.iter().map(difference).collect();
+        let differences: Vec<Vec<Ends>> = grids.iter().map(difference).collect();
+        if !differences.iter().flatten().all(|d| d.is_bounded()) {
+            return Self::missing(Missing::Unbounded, error);
+        }
         let of = |q: usize| {
-            let column: Vec<f64> = differences.iter().map(|d| d[q]).collect();
-            interval::of_pairs(Figure::Distribution, &column, error)
+            let column: Vec<Ends> = differences.iter().map(|d| d[q]).collect();
+            interval::of_pairs(Figure::Distribution, &column, error, 0.0)
         };
         let changes: Option<Vec<Change>> = (0..GRID.len()).map(of).collect();
         let Some(changes) = changes else { return Self::missing(Missing::TooFewRounds, error) };
-        let p_value = p_value(&differences, seed);
+        // A pair of which the meter disturbed a half cannot be exchanged.
+        let is_whole = |(a, b): &&(&Cell, &Cell)| !a.is_disturbed && !b.is_disturbed;
+        let exchanged = pairs.iter().zip(&differences).filter(|(pair, _)| is_whole(pair));
+        let measured = |d: &Vec<Ends>| d.iter().map(|d| d.measured).collect::<Vec<f64>>();
+        let exchanged: Vec<Vec<f64>> = exchanged.map(|(_, d)| measured(d)).collect();
+        let p_value = p_value(&exchanged, seed);
         Self::of(&changes, Some(p_value), margin, error)
     }
 

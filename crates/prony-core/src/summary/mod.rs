@@ -39,7 +39,8 @@ pub use self_tested::SelfTested;
 pub use stages::{Stage, StageFigures};
 pub(crate) use threshold::interval_of_part;
 pub use threshold::{
-    Checked, Deciding, Doubt, Outcome, Sequential, interval_of_name, share_of_check,
+    Between, Certain, Checked, Deciding, Doubt, Outcome, Sequential, interval_of_name,
+    share_of_check,
 };
 pub use verdict::{
     Bottleneck, Change, Figure, Judgment, LateSend, Queued, Reason, Verdict, Waiting,

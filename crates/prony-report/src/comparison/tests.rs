@@ -28,8 +28,14 @@ fn sample(ratio: f64, limits: &[&str]) -> Comparison {
         for i in 0..1_000_u32 {
             hist.record(Span((f64::from(i + 500) * 1e3 * level) as u64));
         }
-        let measured =
-            Measured { response: &hist, rate: 100.0, ended: 1_000, failed: 0, cpu_ns: Some(1e9) };
+        let measured = Measured {
+            response: &hist,
+            rate: 100.0,
+            ended: 1_000,
+            failed: 0,
+            cpu_ns: Some(1e9),
+            certain: None,
+        };
         comparison.record(block, &measured);
         let block_line = Block {
             round: block.round + 1,
@@ -55,7 +61,7 @@ fn sentences_say_how_a_figure_changes() {
     assert!(all[1].contains(" % longer in B ("), "{all:?}");
     assert!(all.iter().any(|s| s.starts_with("no difference of more than 2 % in the rate")));
     assert!(all.iter().any(|s| {
-        *s == "p99.9 is not compared: it needs 10,000 requests in each block; run longer blocks (-d)"
+        *s == "p99.9 is not compared: it needs 40,000 requests of each target; run longer blocks (-d)"
     }));
     let faster = sample(0.9, &[]);
     let all: Vec<&str> = faster.sentences().collect();

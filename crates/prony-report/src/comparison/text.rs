@@ -6,7 +6,7 @@ use super::super::lines::Lines;
 use super::super::text::shortened;
 use super::super::units;
 use super::{Change, Comparison, Distribution, Quantile};
-use crate::words::changes::{number, signed};
+use crate::words::changes::{number, range, signed};
 
 const LABEL: usize = 14;
 const CELL: usize = 12;
@@ -98,15 +98,19 @@ pub(crate) fn value(change: &Change, value: Option<f64>) -> String {
 
 /// A change and its interval: in percent, or percentage points.
 pub(crate) fn shown(change: &Change) -> (String, String) {
-    let (ends, unit) = match (change.ratio, change.ratio_lo, change.ratio_hi) {
-        (Some(r), Some(lo), Some(hi)) => ([r, lo, hi].map(|v| (v - 1.0) * 100.0), "%"),
-        _ => match (change.difference, change.difference_lo, change.difference_hi) {
-            (Some(d), Some(lo), Some(hi)) => ([d, lo, hi].map(|v| v * 100.0), "pp"),
-            _ => return ("-".into(), String::new()),
-        },
+    let (by, lo, hi, unit) = match (change.ratio, change.difference) {
+        (Some(ratio), _) => {
+            let percent = |r: f64| (r - 1.0) * 100.0;
+            (percent(ratio), change.ratio_lo.map(percent), change.ratio_hi.map(percent), "%")
+        }
+        (None, Some(by)) => {
+            let points = |d: f64| d * 100.0;
+            let [lo, hi] = [change.difference_lo, change.difference_hi].map(|d| d.map(points));
+            (points(by), lo, hi, "pp")
+        }
+        (None, None) => return ("-".into(), String::new()),
     };
-    let [by, lo, hi] = ends.map(signed);
-    (format!("{by} {unit}"), format!("{lo} to {hi} {unit}"))
+    (format!("{} {unit}", signed(by)), range(lo, hi, unit))
 }
 
 /// The shift function: one line for each quantile, from less to more time than A.

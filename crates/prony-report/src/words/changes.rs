@@ -1,11 +1,17 @@
 //! The sentences of a comparison, and of a replay against its log.
 
 use prony_core::comparison::{
-    Compared, Figure, Held, Limit, Missing, Outcome, SHARE_MARGIN, Shape,
+    Answer, Compared, Figure, Held, Limit, Missing, Outcome, SHARE_MARGIN, Shape,
 };
 
 use super::no_interval;
 use crate::units;
+
+/// The label of a target: A, B, ... Z, A1, ...
+pub fn label(target: u32) -> String {
+    let letter = char::from(b'A' + (target % 26) as u8);
+    if target < 26 { letter.to_string() } else { format!("{letter}{}", target / 26) }
+}
 
 /// A figure in a sentence.
 fn name(figure: Figure) -> String {
@@ -44,6 +50,49 @@ fn unit(figure: Figure) -> &'static str {
     if figure.is_ratio() { "%" } else { "percentage points" }
 }
 
+/// An interval of percents of which an end may be unknown.
+pub(crate) fn range(lo: Option<f64>, hi: Option<f64>, unit: &str) -> String {
+    match (lo.map(signed), hi.map(signed)) {
+        (Some(lo), Some(hi)) => format!("{lo} to {hi} {unit}"),
+        (Some(lo), None) => format!("{lo} {unit} or more"),
+        (None, Some(hi)) => format!("{hi} {unit} or less"),
+        (None, None) => "nothing is certain".into(),
+    }
+}
+
+/// The interval of a change.
+fn interval_of(compared: &Compared) -> Option<String> {
+    let end = |end: f64| end.is_finite().then(|| percent(compared.figure, end));
+    let interval = compared.interval?;
+    Some(range(end(interval.lo), end(interval.hi), unit(compared.figure)))
+}
+
+/// What is known so far of the figures that matter most: those of the limits, or the median.
+pub fn so_far(answer: &Answer) -> Option<String> {
+    let mut all = Vec::new();
+    for against in &answer.targets {
+        let of_limits = against.limits.iter().map(|(limit, _)| limit.figure);
+        let mut figures: Vec<Figure> = of_limits.collect();
+        figures.dedup();
+        if figures.is_empty() {
+            let median = Figure::Percentile(50.0);
+            let known = |f: Figure| against.figures.iter().any(|c| c.figure == f);
+            let first = against.figures.first().map(|c| c.figure);
+            figures.extend(Some(median).filter(|f| known(*f)).or(first));
+        }
+        for figure in figures {
+            let compared = against.figures.iter().find(|c| c.figure == figure);
+            let Some(compared) = compared else { continue };
+            if let (Some(by), Some(interval)) = (compared.estimate, interval_of(compared)) {
+                let (by, unit) = (signed(percent(figure, by)), unit(figure));
+                let target = label(against.target);
+                all.push(format!("{figure} {by} {unit} in {target} ({interval})"));
+            }
+        }
+    }
+    (!all.is_empty()).then(|| format!("so far {}", all.join(", ")))
+}
+
 /// How a figure of a target differs from that of A.
 pub(crate) fn change(compared: &Compared, target: &str, margin: f64) -> String {
     let there = format!("in {target}");
@@ -78,14 +127,24 @@ fn sentence(compared: &Compared, more: &str, against: &str, margin: f64) -> Resu
     Ok(match compared.outcome {
         Outcome::Higher => {
             let longer = if figure.is_time() { "longer" } else { "higher" };
-            let (by, lo, hi) = (number(estimate), number(lo), number(hi));
-            format!("{name} is {by} {unit} {longer} {more} ({lo} to {hi} {unit})")
+            let (by, lo) = (number(estimate), number(lo));
+            let or = if hi.is_finite() {
+                format!("to {} {unit}", number(hi))
+            } else {
+                format!("{unit} or more")
+            };
+            format!("{name} is {by} {unit} {longer} {more} ({lo} {or})")
         }
         Outcome::Lower => {
             let shorter = if figure.is_time() { "shorter" } else { "lower" };
             // The end that is nearer to no change first.
-            let (by, lo, hi) = (number(estimate), number(hi), number(lo));
-            format!("{name} is {by} {unit} {shorter} {more} ({lo} to {hi} {unit})")
+            let (by, hi) = (number(estimate), number(hi));
+            let or = if interval.lo.is_finite() {
+                format!("to {} {unit}", number(lo))
+            } else {
+                format!("{unit} or more")
+            };
+            format!("{name} is {by} {unit} {shorter} {more} ({hi} {or})")
         }
         Outcome::Same => {
             let most = if figure.is_ratio() { margin } else { SHARE_MARGIN };
@@ -96,11 +155,20 @@ fn sentence(compared: &Compared, more: &str, against: &str, margin: f64) -> Resu
                 signed(hi),
             )
         }
-        Outcome::Undecided => format!(
-            "{name} is undecided: between {} and {} {unit} {against}",
-            signed(lo),
-            signed(hi)
-        ),
+        Outcome::Undecided => {
+            let part = if compared.is_due_to_meter {
+                ", with what the load generator may have added"
+            } else {
+                ""
+            };
+            if interval.lo.is_finite() && interval.hi.is_finite() {
+                let (lo, hi) = (signed(lo), signed(hi));
+                format!("{name} is undecided: between {lo} and {hi} {unit} {against}{part}")
+            } else {
+                let interval = interval_of(compared).unwrap_or_default();
+                format!("{name} is undecided: {interval} {against}{part}")
+            }
+        }
     })
 }
 
@@ -146,11 +214,7 @@ pub(crate) fn limit(
     compared: Option<&Compared>,
     target: &str,
 ) -> String {
-    let change = compared.and_then(|c| {
-        let ends = c.interval.map(|i| [i.lo, i.hi].map(|v| signed(percent(c.figure, v))))?;
-        let [lo, hi] = ends;
-        Some(format!("{lo} to {hi} {} in {target}", unit(c.figure)))
-    });
+    let change = compared.and_then(|c| Some(format!("{} in {target}", interval_of(c)?)));
     let change = change.unwrap_or_else(|| missing(compared.and_then(|c| c.missing)));
     match held {
         Held::Holds => format!("holds, '{limit}' is ruled out: {change}"),
@@ -176,7 +240,14 @@ fn missing(missing: Option<Missing>) -> String {
             "it needs {} requests in each block; run longer blocks (-d)",
             units::count(needs)
         ),
+        Some(Missing::TooFewInAll { needs }) => format!(
+            "it needs {} requests of each target; run longer blocks (-d)",
+            units::count(needs)
+        ),
         Some(Missing::TooFewRounds) => "fewer than two rounds are complete".into(),
+        Some(Missing::Unbounded) => {
+            "the load generator did not offer the load, or lost some".into()
+        }
         Some(Missing::NotMeasured) | None => {
             "it was not measured, or a run is too short for its interval; run longer (-d)".into()
         }

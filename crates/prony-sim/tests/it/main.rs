@@ -8,6 +8,7 @@ mod broadcast;
 mod checks;
 mod closing_servers;
 mod comparisons;
+mod comparisons_disturbed;
 mod confidence;
 mod contact;
 mod cut_schedules;

@@ -23,11 +23,16 @@ const SERVERS: &str = "Servers";
     // Changing an argument moves it to the end, and this one must be the last.
     mut_arg("against", |arg| arg),
     mut_arg("duration", |arg| {
-        arg.help("Duration of a block of load [default: 3s if no other option ends it]")
+        arg.help("Duration of a block of load [default: as the figures need, 1s to 2s]").long_help(
+            "Duration of a block of load. Without it, and if no other option ends a block, it lasts \
+             as long as its rate needs for the requests of the figures (1,000 for p99), at least 1s \
+             and at most 2s. Percentiles for which that is too short are those of several rounds \
+             together.",
+        )
     }),
     mut_arg("requests", |arg| arg.help("Stop a block after N requests (10k, 2m)")),
     mut_arg("warmup", |arg| {
-        arg.default_value("1s").help("Run the load this long before each block; not compared")
+        arg.default_value("500ms").help("Run the load this long before each block; not compared")
     }),
     mut_arg("until", |arg| arg.long("until-goal").hide(true)),
     mut_arg("threshold", |arg| arg.hide(true)),
@@ -58,8 +63,9 @@ const SERVERS: &str = "Servers";
     mut_arg("accept_invalid", |arg| {
         let arg = arg.help("Exit with 0 instead of 98 if blocks of load are invalid");
         arg.alias("accept").long_help(
-            "Exit with 0 instead of 98 if blocks of load are invalid. Of saved results, compare also \
-             those that are invalid, of different plans or of different hosts.",
+            "Take blocks of load as they were measured, also those that the load generator \
+             disturbed, and exit with 0 instead of 98 if they are invalid. Of saved results, \
+             compare also those that are invalid, of different plans or of different hosts.",
         )
     }),
 )]
@@ -74,8 +80,9 @@ pub struct CompareArgs {
     /// When to stop [default: decided]
     ///
     /// decided: when every figure is known to differ or to be the same within the margin (with
-    /// --fail-if: when every limit is decided). It is checked after 6, 10, 16, 24, 36 and 54
-    /// rounds; 54 is the maximum. A round has one block of load for each target.
+    /// --fail-if: when every limit is decided), or when more rounds could hardly decide anything.
+    /// It is checked after 6, 10, 16, 24, 36, 54, 80, 120 and 180 rounds, as many of them as fit
+    /// in 5 min, and at least until 54. A round has one block of load for each target.
     #[arg(
         long = "until", value_name = "WHEN", help_heading = COMPARISON, conflicts_with = "blocks",
     )]

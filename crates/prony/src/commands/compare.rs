@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use prony_core::comparison::{Block, Design, Figure, Held, LOOKS, Rounds};
+use prony_core::comparison::{
+    Block, Design, Figure, Held, LOOKS, ROUNDS_USUAL, Rounds, block_length,
+};
 use prony_core::plan::Plan;
+use prony_core::rate::RatePlan;
 use prony_core::rng::{self, Stream};
 use prony_core::secret::shown_url;
 use prony_core::serve::ServerBehavior;
 use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::{Control, Options};
-use prony_report::comparison::{Comparison, label};
+use prony_report::comparison::{Comparison, label, so_far};
 use prony_report::{Format, units};
 use prony_run::builder::Planned;
 use prony_run::compare::{self, Done, Ran};
@@ -37,8 +40,9 @@ use crate::cli::shown::command_line;
 use crate::embedding::{Event, Found};
 use crate::exec_options::{check_simulable, environment_of, options};
 
-/// The duration of a block, if nothing else ends it.
-const BLOCK: Span = Span::from_secs(3);
+/// A comparison until it is decided lasts at most this long, if its blocks are so short that it can
+/// have more than the usual number of rounds.
+const BUDGET: Span = Span::from_secs(300);
 /// The most targets.
 const TARGETS_MAX: usize = 16;
 /// The formats of a comparison.
@@ -184,7 +188,7 @@ fn design(args: &CompareArgs, targets: usize, seed: u64) -> Design {
     Design {
         targets: targets as u32,
         figures,
-        rounds: args.blocks.map_or(Rounds::UntilDecided, Rounds::Exactly),
+        rounds: args.blocks.map_or(Rounds::UntilDecided(ROUNDS_USUAL), Rounds::Exactly),
         margin: args.margin(),
         limits: args.fail_if.clone(),
         seed,
@@ -219,10 +223,15 @@ fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
     let exec = &args.load.exec;
     let seed = exec.seed.or(exec.simulate).unwrap_or_else(drawn_seed);
     let around = environment_of(exec, args.load.unix_socket.is_some(), &args.load.shard);
+    let mut design = design(args, args.load.urls.len(), seed);
+    let block = block_length(&design.figures, args.load.rate.as_ref().map(RatePlan::initial));
     let targets = args.load.urls.iter().enumerate();
-    let targets = targets.map(|(i, name)| target(args, i, name, &around));
+    let targets = targets.map(|(i, name)| target(args, i, name, (block, &around)));
     let targets = targets.collect::<Result<Vec<Target>, Error>>()?;
-    let design = design(args, targets.len(), seed);
+    if let (Rounds::UntilDecided(usual), Some(round)) = (design.rounds, length_of_round(&targets)) {
+        let rounds = (BUDGET.0 / round.0.max(1)).try_into().unwrap_or(u32::MAX);
+        design.rounds = Rounds::UntilDecided(usual.max(rounds));
+    }
     let options = options(exec);
     let hosts = args.load.shard.hosts;
     for target in targets.iter().filter(|_| exec.simulate.is_none() && hosts.is_none()) {
@@ -244,7 +253,12 @@ fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
     let mut progress = |done: &Done<'_>| match embedding {
         Some(embedding) => embedding.send(Event::Progress(line(done))),
         None if silent => {}
-        None => output::to_stderr(&format!("prony: {}", line(done))),
+        None => {
+            output::to_stderr(&format!("prony: {}", line(done)));
+            if let Some(advice) = &done.advice {
+                output::to_stderr(&format!("prony: {advice}"));
+            }
+        }
     };
     if let Some(outlook) = outlook(&design, &targets)
         && embedding.is_none()
@@ -267,20 +281,25 @@ fn live(args: &CompareArgs) -> Result<(Comparison, Option<Error>), Error> {
     Ok((found, error))
 }
 
-/// How long the comparison can take; `None` if the plans do not say how long a block lasts.
-fn outlook(design: &Design, targets: &[Target]) -> Option<String> {
+/// How long a round takes; `None` if the plans do not say how long a block lasts.
+fn length_of_round(targets: &[Target]) -> Option<Span> {
     let length = |plan: &Plan| Some(plan.stop.duration?.0.saturating_add(plan.warmup.0));
     let lengths: Option<Vec<u64>> = targets.iter().map(|t| length(&t.plan)).collect();
-    let round = lengths?.into_iter().fold(0, u64::saturating_add);
-    let time = |rounds: u32| units::brief(Span(round.saturating_mul(rounds.into())));
+    Some(Span(lengths?.into_iter().fold(0, u64::saturating_add)))
+}
+
+/// How long the comparison can take, if that is known.
+fn outlook(design: &Design, targets: &[Target]) -> Option<String> {
+    let round = length_of_round(targets)?;
+    let time = |rounds: u32| units::brief(Span(round.0.saturating_mul(rounds.into())));
     let blocks = units::counted(targets.len() as u64, "block", "blocks");
-    let each = format!("a round of {blocks} takes {}", units::brief(Span(round)));
+    let each = format!("a round of {blocks} takes {}", units::brief(round));
     Some(match design.rounds {
         Rounds::Exactly(n) => {
             format!("{each}; {} take {}", units::counted(n.into(), "round", "rounds"), time(n))
         }
-        Rounds::UntilDecided => {
-            let [least, .., most] = LOOKS;
+        Rounds::UntilDecided(_) => {
+            let (least, most) = (LOOKS[0], design.rounds_max());
             format!(
                 "{each}; {least} to {most} rounds, as the decision needs, take {} to {}",
                 time(least),
@@ -312,7 +331,7 @@ fn target(
     args: &CompareArgs,
     index: usize,
     name: &str,
-    around: &Environment,
+    (block, around): (Span, &Environment),
 ) -> Result<Target, Error> {
     let (command, pid) = match index {
         0 => (args.start_a.clone(), args.pid_a),
@@ -338,21 +357,25 @@ fn target(
     let Planned { plan, notes, .. } = if is_plan {
         plan_of_file(args, name, &filled, around)?
     } else {
-        plan_of_url(&args.load, filled, around)?
+        plan_of_url(&args.load, filled, (block, around))?
     };
     check_simulable(&plan, &args.load.exec)?;
     let start = command.map(|command| Start { command, placeholder });
     Ok(Target { name: shown_url(name), plan: run::with_names(plan), notes, start, pid })
 }
 
-fn plan_of_url(load: &LoadArgs, url: String, around: &Environment) -> Result<Planned, Error> {
+fn plan_of_url(
+    load: &LoadArgs,
+    url: String,
+    (block, around): (Span, &Environment),
+) -> Result<Planned, Error> {
     let mut load = LoadArgs { urls: vec![url], ..load.clone() };
     let is_ended = load.duration.is_some()
         || load.requests.is_some()
         || load.sessions.is_some()
         || load.rate.as_ref().is_some_and(|rate| rate.length().is_some());
     if !is_ended {
-        load.duration = Some(BLOCK);
+        load.duration = Some(block);
     }
     plan::plan(&load, around)
 }
@@ -439,11 +462,12 @@ fn on_the_network(
             say(&args.load.output, &sentence);
         }
     };
-    let summary = match args.load.shard.hosts {
+    let mut summary = match args.load.shard.hosts {
         Some(_) => once_on_hosts(&plan, false, &args.load, control)?,
         None => run::run(&plan, options, control, &mut watch, Provenance::default())?,
     };
     check_contact(&summary, &args.load.exec)?;
+    summary.run.accepted.invalid = args.load.exec.accept_invalid;
     let after = cpu(&server);
     if let Some(mut server) = server {
         server.check()?;
@@ -470,13 +494,18 @@ fn line(done: &Done<'_>) -> String {
         time.map_or_else(String::new, |t| format!(", {name} {}", units::span(t)))
     };
     format!(
-        "block {} of at most {}: {}, {}{}{}",
+        "block {} of at most {}: {}, {}{}{}{}{}",
         done.number,
         done.most,
         label(done.block.target),
         units::counted(tally.replies, "reply", "replies"),
         time("p50", 0.5),
         time("p99", 0.99),
+        so_far(done.known).map_or_else(String::new, |known| format!("; {known}")),
+        match done.disturbed {
+            0 => String::new(),
+            n => format!("; {n} of {} blocks disturbed", done.number),
+        },
     )
 }
 

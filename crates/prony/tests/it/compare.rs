@@ -49,6 +49,21 @@ fn a_slower_target_is_found() {
     assert!(text.contains("p50 is ") && text.contains("% longer in B ("), "{text}");
 }
 
+/// A line for each block says what is known so far.
+#[test]
+fn progress_shows_the_answer_so_far() {
+    let load = ["compare", "http://a/", "http://b/", "-r", "1k", "--blocks", "4"];
+    let world = ["--simulate", "5", "--simulate-latency", "exp:1ms"];
+    let b = ["--simulate-latency-b", "exp:2ms"];
+    let ended = prony(&[&load[..], &world[..], &b].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let lines: Vec<&str> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 8, "{lines:?}");
+    assert!(lines[0].starts_with("prony: block 1 of at most 8: "), "{lines:?}");
+    assert!(lines[..3].iter().all(|line| !line.contains("so far")), "{lines:?}");
+    assert!(lines[5].contains("; so far p50 +") && lines[5].ends_with(" %)"), "{lines:?}");
+}
+
 #[test]
 fn exit_codes_say_whether_a_change_is_accepted() {
     let of = |b: &str, limit: &str| simulated(b, &["--fail-if", limit]).code;

@@ -155,7 +155,14 @@ fn comparisons() -> Vec<Value> {
                 response.record(Span((f64::from(i + 500) * 1e3 * level) as u64));
             }
             let (ended, cpu_ns) = (u64::from(requests), (ratio > 1.0).then_some(1e9));
-            let measured = Measured { response: &response, rate: 100.0, ended, failed: 0, cpu_ns };
+            let measured = Measured {
+                response: &response,
+                rate: 100.0,
+                ended,
+                failed: 0,
+                cpu_ns,
+                certain: None,
+            };
             found.record(block, &measured);
             let (round, seed) = (block.round + 1, block.seed);
             let shown = Block { round, seed, verdict: "VALID", ..Block::default() };

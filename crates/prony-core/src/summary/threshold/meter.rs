@@ -45,7 +45,7 @@ pub(super) enum Error {
 }
 
 impl Faults {
-    fn add(&mut self, reason: &Reason) {
+    pub(super) fn add(&mut self, reason: &Reason) {
         match reason {
             Reason::CpuSaturated { .. }
             | Reason::SendLag { .. }

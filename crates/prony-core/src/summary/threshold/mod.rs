@@ -7,6 +7,7 @@
 //! `docs/terms.md` says where each interval comes from.
 
 mod binomial;
+mod certain;
 mod deciding;
 mod known;
 mod meter;
@@ -26,6 +27,7 @@ use crate::record::Broadcast;
 use crate::threshold::{Counted, Figure, Relation, Scalar, Threshold, Unit};
 use crate::units::Span;
 use binomial::{LEVEL, multiple};
+pub use certain::{Between, Certain};
 pub use deciding::Deciding;
 use known::{Evidence, Known, Test};
 use meter::{Error, Faults};
