@@ -8,6 +8,10 @@ use crate::tls::Certificates;
 
 const NOTE: &str = "Ended early: for 2 s, ";
 
+fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn a_refused_load_ends_with_its_report_and_what_to_do() {
     let nobody = RefusedPort::new();
@@ -40,8 +44,9 @@ fn a_plan_file_and_round_trips_end_as_well() {
     let target = format!("127.0.0.1:{nobody}");
     for line in [&["run", file, "--quiet"][..], &["rtt", &target, "-d", "1m", "--quiet"]] {
         let ended = prony(line);
-        let says = ended.stdout.contains("was refused. Start the server");
-        assert!(ended.code == 1 && ended.stdout.contains(NOTE) && says, "{ended:?}");
+        let text = on_one_line(&ended.stdout);
+        let says = text.contains(NOTE) && text.contains("was refused. Start the server");
+        assert!(ended.code == 1 && says, "{ended:?}");
     }
 }
 
@@ -72,7 +77,7 @@ fn a_refused_certificate_ends_a_load() {
     let ca = files.path("ca.pem");
     let ended = prony(&["-c", "2", "-d", "1m", "--cacert", &ca, "--quiet", &url]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    let text = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = on_one_line(&ended.stdout);
     let note = "succeeded: the server's certificate has expired. Correct the certificate";
     assert!(text.contains(NOTE) && text.contains(note), "{text}");
 }
