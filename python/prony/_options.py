@@ -20,6 +20,7 @@ TERMINAL = (
     "no_progress",
     "no_tui",
     "quiet",
+    "trace",
     "tui",
     "verbose",
     "version",
@@ -261,7 +262,7 @@ class SharedOptions(TypedDict, total=False):
     prompt_count: int | str
     """How many different prompts to draw [default: 1000, or --requests if they are fewer]"""
 
-    trace: File
+    trace_file: File
     """Arrival times and numbers of tokens from a trace: CSV or JSON lines
 
     With the columns of published traces: TIMESTAMP, ContextTokens, GeneratedTokens and

@@ -27,6 +27,15 @@ pub(super) fn shown(summary: &Summary) -> Summary {
 /// Hide the bodies of failed replies that may repeat a secret of their requests: what these fill
 /// in, their bodies, and headers that are hidden.
 fn hide_bodies(tally: &mut Tally, plan: &Plan, size: &PlanSize) {
+    for first in tally.first_failures.values_mut().filter(|first| !first.body.is_empty()) {
+        if may_repeat_secret(plan, size, &first.body) {
+            first.body = HIDDEN.to_owned();
+        }
+    }
+}
+
+/// Whether the body of a reply may repeat a secret of a request of this plan, which has this size.
+pub fn may_repeat_secret(plan: &Plan, size: &PlanSize, body: &str) -> bool {
     let sends_more = size.body_bytes_max > 0 || plan.calls.iter().any(|call| call.template);
     let headers = plan.calls.iter().flat_map(|call| &call.headers);
     let hidden = headers.filter(|(name, value)| shown_header(name, value) == HIDDEN);
@@ -34,12 +43,7 @@ fn hide_bodies(tally: &mut Tally, plan: &Plan, size: &PlanSize) {
     let queries = plan.calls.iter().filter_map(|call| call.path.split_once('?'));
     let queries: Vec<&str> =
         queries.flat_map(|(_, query)| query.split(['&', '='])).filter(|v| !v.is_empty()).collect();
-    for first in tally.first_failures.values_mut().filter(|first| !first.body.is_empty()) {
-        let repeats = |text: &&str| first.body.contains(*text);
-        if sends_more || hidden.iter().chain(&queries).any(repeats) {
-            first.body = HIDDEN.to_owned();
-        }
-    }
+    sends_more || hidden.iter().chain(&queries).any(|text| body.contains(*text))
 }
 
 /// A plan without secrets, for output other than reports.

@@ -30,5 +30,6 @@ pub mod run;
 pub mod target_process;
 pub mod tls;
 mod tokenizer;
+pub mod trace;
 pub mod values;
 pub mod websocket;

@@ -184,6 +184,15 @@ impl Script {
         self.calls[call as usize].body
     }
 
+    /// The values that the call has extracted, in the order of the plan; `None`: it was not found.
+    pub fn extracted<'a>(
+        &'a self,
+        call: u32,
+        locals: &'a Locals,
+    ) -> impl Iterator<Item = Option<&'a [u8]>> {
+        self.extractors(call).iter().map(|extractor| locals.get(extractor.variable))
+    }
+
     /// Whether a call must be filled in before it is sent.
     #[inline]
     pub fn fills(&self, call: u32) -> bool {

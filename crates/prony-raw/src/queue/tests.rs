@@ -3,7 +3,7 @@ use std::mem;
 use prony_core::plan::{CallSpec, Load, Stop, Think};
 use prony_core::record::Stamps;
 use prony_core::target::Endpoint;
-use prony_core::units::ConnId;
+use prony_core::units::{ConnId, RequestId};
 
 use super::*;
 
@@ -49,6 +49,7 @@ impl Destination for Memory {
 /// An ended request of the first connection.
 fn ended(intended: u64) -> EndedRequest {
     EndedRequest {
+        id: RequestId { slot: 0, generation: 0 },
         stamps: Stamps { intended: Nanos(intended), ..Stamps::default() },
         was_sent: true,
         has_begun: true,

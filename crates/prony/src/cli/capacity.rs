@@ -66,7 +66,7 @@ pub struct CapacityArgs {
 
 /// The options of a load that a search refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-pub(super) const REFUSED: [&str; 17] = [
+pub(super) const REFUSED: [&str; 18] = [
     "rate",
     "duration",
     "requests",
@@ -84,6 +84,7 @@ pub(super) const REFUSED: [&str; 17] = [
     "github",
     "label",
     "raw",
+    "trace",
 ];
 
 /// Hides an option that a search refuses.
@@ -127,6 +128,7 @@ impl CapacityArgs {
             ("--github", load.output.to.github, whole),
             ("--label", load.output.label.is_some(), whole),
             ("--raw", load.raw.raw.is_some(), whole),
+            ("--trace", load.trace.trace.is_some(), whole),
         ];
         if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
             return Err(Error::Conflict(option, "prony capacity", why));
@@ -247,6 +249,7 @@ mod tests {
             "--label a",
             "--raw a.csv",
             "--ramp-up 1s",
+            "--trace=2",
         ];
         for words in given {
             let line = format!("prony capacity --threshold p99<1s {words} http://h/");

@@ -50,6 +50,7 @@ const SERVERS: &str = "Servers";
     mut_arg("histogram", |arg| arg.hide(true)),
     mut_arg("label", |arg| arg.hide(true)),
     mut_arg("raw", |arg| arg.hide(true)),
+    mut_arg("trace", |arg| arg.hide(true)),
     mut_arg("output", |arg| {
         arg.help("Also write a file: .html .svg .png .json .md; may be repeated").long_help(
             "Also write a file: .html .svg .png .json .md; may be repeated. The file name extension \

@@ -14,6 +14,7 @@ use prony_io::Precision;
 use super::output::OutputArgs;
 use super::raw::RawArgs;
 use super::shard::ShardArgs;
+use super::trace::TraceArgs;
 use super::{CONNECTION, MEASUREMENT, SIMULATION, values};
 
 /// The duration of a run with goals (--until) if no other option ends it.
@@ -188,6 +189,9 @@ pub struct RunArgs {
     #[arg(long, help_heading = MEASUREMENT)]
     pub explain: bool,
 
+    /// Traces.
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// Raw results.
     #[command(flatten)]
     pub raw: RawArgs,

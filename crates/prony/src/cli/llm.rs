@@ -75,19 +75,19 @@ pub struct LlmArgs {
     /// words; the report says how many tokens the server has counted.
     #[arg(
         long, value_name = "LENGTHS", help_heading = LLM, requires = "model",
-        conflicts_with_all = ["prompts", "trace"],
+        conflicts_with_all = ["prompts", "trace_file"],
     )]
     pub input_tokens: Option<Lengths>,
     /// The most tokens of a reply: 128, or lengths as above [default: 128; of the file]
     #[arg(
         long, value_name = "LENGTHS", help_heading = LLM, requires = "model",
-        conflicts_with = "trace",
+        conflicts_with = "trace_file",
     )]
     pub output_tokens: Option<Lengths>,
     /// How many different prompts to draw [default: 1000, or --requests if they are fewer]
     #[arg(
         long, value_name = "N", help_heading = LLM, requires = "model",
-        conflicts_with_all = ["prompts", "trace"], value_parser = values::positive,
+        conflicts_with_all = ["prompts", "trace_file"], value_parser = values::positive,
     )]
     pub prompt_count: Option<u64>,
     /// Arrival times and numbers of tokens from a trace: CSV or JSON lines
@@ -98,7 +98,7 @@ pub struct LlmArgs {
         long, value_name = "FILE", help_heading = LLM, requires = "model",
         conflicts_with = "prompts",
     )]
-    pub trace: Option<PathBuf>,
+    pub trace_file: Option<PathBuf>,
     /// Ask for replies in one piece instead of streams
     #[arg(long, help_heading = LLM, requires = "model")]
     pub no_streaming: bool,
@@ -187,7 +187,7 @@ impl LlmArgs {
         let is_websocket = super::websocket::WebSocketArgs::is_asked(&load.urls);
         let times = "the trace has the arrivals";
         let has_think = load.closed.think.is_some_and(|think| think != Think::None);
-        let traced = self.trace.is_some();
+        let traced = self.trace_file.is_some();
         let refused = [
             ("--urls", !load.urls_file.is_empty(), bodies),
             ("--session", load.session_file.is_some(), bodies),
@@ -211,16 +211,16 @@ impl LlmArgs {
             ("--pick random", traced && load.pick == prony_core::plan::Pick::Random),
         ];
         match refused.into_iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Error::Conflict(option, "--trace", times)),
+            Some((option, _)) => Err(Error::Conflict(option, "--trace-file", times)),
             None => Ok(()),
         }
     }
 
     /// The trace, if one is given.
     pub(crate) fn trace(&self) -> Result<Option<Vec<Arrival>>, Error> {
-        let Some(path) = &self.trace else { return Ok(None) };
-        let text = read_text("--trace", path)?;
-        let of_file = |why| super::refusal::of_file("--trace ", path, why);
+        let Some(path) = &self.trace_file else { return Ok(None) };
+        let text = read_text("--trace-file", path)?;
+        let of_file = |why| super::refusal::of_file("--trace-file ", path, why);
         prony_llm::read_trace(&text).map(Some).map_err(of_file)
     }
 

@@ -32,6 +32,7 @@ pub mod spectrum;
 pub mod stream;
 mod text;
 pub mod tls;
+pub mod trace;
 pub mod values;
 pub mod varied;
 pub mod websocket;
@@ -86,6 +87,7 @@ use text::{
     SPECTRUM_END,
 };
 use tls::TlsArgs;
+use trace::TraceArgs;
 use varied::VariedArgs;
 use websocket::WebSocketArgs;
 pub(crate) use words::command_meant;
@@ -555,6 +557,9 @@ pub struct LoadArgs {
     #[arg(long, help_heading = MEASUREMENT)]
     pub explain: bool,
 
+    /// Traces.
+    #[command(flatten)]
+    pub trace: TraceArgs,
     /// Raw results.
     #[command(flatten)]
     pub raw: RawArgs,

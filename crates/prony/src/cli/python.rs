@@ -26,7 +26,7 @@ const SHARED: &str = "SharedOptions";
 
 /// Options about standard output and the terminal, which are no keywords: a function returns its
 /// result.
-const TERMINAL: [&str; 11] = [
+const TERMINAL: [&str; 12] = [
     "explain",
     "format",
     "help",
@@ -35,6 +35,7 @@ const TERMINAL: [&str; 11] = [
     "no_progress",
     "no_tui",
     "quiet",
+    "trace",
     "tui",
     "verbose",
     "version",

@@ -138,7 +138,7 @@ pub struct ReplayArgs {
 
 /// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
 /// does not list them.
-const REFUSED: [&str; 42] = [
+const REFUSED: [&str; 43] = [
     "model",
     "all_turns",
     "turn_think",
@@ -147,7 +147,7 @@ const REFUSED: [&str; 42] = [
     "input_tokens",
     "output_tokens",
     "prompt_count",
-    "trace",
+    "trace_file",
     "no_streaming",
     "slo",
     "tokenizer",
@@ -179,6 +179,7 @@ const REFUSED: [&str; 42] = [
     "on_loss",
     "hosts_per_aggregator",
     "explain",
+    "trace",
     "tui",
     "no_tui",
 ];
@@ -255,6 +256,7 @@ impl ReplayArgs {
             ("--start-at", load.shard.start_at.is_some(), whole),
             ("--hosts", load.shard.hosts.is_some(), whole),
             ("--explain", load.explain, "a plan file has no log"),
+            ("--trace", load.trace.trace.is_some(), "use it with the URL of one of its requests"),
             ("--tui", load.output.tui, "the rate is that of the log"),
             ("--grpc", load.grpc.is_asked(&[]), "the requests of a log are those of HTTP"),
             ("--stream", load.stream.stream.is_some(), streams),

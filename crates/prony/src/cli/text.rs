@@ -65,6 +65,8 @@ pub(super) const RUN_END: &str = "\
 Examples:
   prony run shop.toml
       run a plan file; docs/plan-files.md describes all keys
+  prony run shop.toml --trace
+      print its first session, request by request, instead of a load
   prony --rate 2k -d 1m --explain http://127.0.0.1:8080/ > steady.toml
   prony run steady.toml
       save a command line as a plan file, then run it with the same schedule
@@ -261,7 +263,7 @@ Examples:
       --slo 'ttft < 300ms, itl < 50ms'
   prony llm --model m --prompts prompts.jsonl --api-key-env KEY \\
       http://127.0.0.1:8000
-  prony llm --model m --trace azure.csv -d 5m http://127.0.0.1:8000
+  prony llm --model m --trace-file azure.csv -d 5m http://127.0.0.1:8000
   prony capacity --model m --threshold 'ttft.p99 < 500ms' --timeout 2m \\
       http://127.0.0.1:8000
       finds the highest rate of requests

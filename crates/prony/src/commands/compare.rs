@@ -113,6 +113,7 @@ fn refuse(args: &CompareArgs) -> Result<(), Error> {
         (load.output.tui, "--tui"),
         (load.output.to.histogram, "--histogram"),
         (load.raw.raw.is_some(), "--raw"),
+        (load.trace.trace.is_some(), "--trace"),
     ];
     if let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) {
         let why = "a comparison has many short loads; omit the option";

@@ -28,6 +28,7 @@ use prony_run::run::{self, Provenance};
 use super::github::publish_run;
 use super::replay::complete;
 use super::style;
+use super::trace::trace;
 use super::worker::on_hosts;
 use crate::cli::LoadArgs;
 use crate::cli::exec_options::{ExecArgs, Undecided, UntilArgs};
@@ -54,8 +55,6 @@ pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned, &args.output);
     }
-    let is_shared = args.shard.hosts.is_some() || args.shard.shard.is_some();
-    planned.decide(args.until.decide_within, is_shared)?;
     let of = Of {
         exec: &args.exec,
         shard: &args.shard,
@@ -63,6 +62,11 @@ pub(super) fn load(args: &LoadArgs, typed: Vec<String>) -> Result<Exit, Error> {
         output: &args.output,
         raw: args.raw.raw.as_deref(),
     };
+    if let Some(n) = args.trace.trace {
+        return trace(planned, of, n);
+    }
+    let is_shared = args.shard.hosts.is_some() || args.shard.shard.is_some();
+    planned.decide(args.until.decide_within, is_shared)?;
     carry_out(planned, of, None, typed)
 }
 

@@ -22,6 +22,7 @@ mod selftest;
 mod serve;
 mod spectrum;
 mod terms;
+mod trace;
 mod trend;
 mod worker;
 

@@ -89,6 +89,7 @@ fn refuse(args: &RunArgs) -> Result<(), Error> {
         ),
         ("--start-at", shard.start_at.is_some(), "phases start one after the other"),
         ("--raw", args.raw.raw.is_some(), "its lines would be those of several loads"),
+        ("--trace", args.trace.trace.is_some(), "it has several loads; trace a file with one"),
         ("--tui", args.output.tui, "the live view shows one load"),
     ] {
         if is_given {

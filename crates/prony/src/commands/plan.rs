@@ -10,6 +10,7 @@ use prony_run::plan_file::{self, PlanFile};
 
 use super::load::{Of, carry_out, explain};
 use super::phases;
+use super::trace::trace;
 use crate::cli::exec_options::{ExecArgs, RunArgs};
 use crate::cli::plan;
 use crate::exec_options::{environment, environment_of};
@@ -36,8 +37,6 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
     if args.explain {
         return explain(&planned, &args.output);
     }
-    let is_shared = args.shard.hosts.is_some() || args.shard.shard.is_some();
-    planned.decide(args.until.decide_within, is_shared)?;
     let of = Of {
         exec: &args.exec,
         shard: &args.shard,
@@ -45,6 +44,11 @@ pub(super) fn run(args: &RunArgs, typed: Vec<String>) -> Result<Exit, Error> {
         output: &args.output,
         raw: args.raw.raw.as_deref(),
     };
+    if let Some(n) = args.trace.trace {
+        return trace(planned, of, n);
+    }
+    let is_shared = args.shard.hosts.is_some() || args.shard.shard.is_some();
+    planned.decide(args.until.decide_within, is_shared)?;
     carry_out(planned, of, None, typed)
 }
 

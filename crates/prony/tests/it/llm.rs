@@ -234,7 +234,7 @@ fn follows_a_trace() {
     let rows: String =
         (0..20).map(|k| format!("{}.{},{},{}\n", k / 10, k % 10, 10 + k, 1 + k)).collect();
     let (_folder, trace) = file("t.csv", &format!("time,input_tokens,output_tokens\n{rows}"));
-    let report = measure(&["llm", "--model", "m", "--trace", &trace, &server.url("")]);
+    let report = measure(&["llm", "--model", "m", "--trace-file", &trace, &server.url("")]);
     assert_eq!((report.count("started"), report.count("replies")), (20, 20));
     let total = |first: u64| (0..20).map(|k| first + k).sum::<u64>();
     let counts = ["input_tokens", "output_tokens"].map(|name| count(&report, name));
@@ -295,7 +295,7 @@ fn what_cannot_be_sent_is_refused_before_the_load() {
             &["--model", "m", "--prompts", &text, "--dialect", "anthropic", url],
             "give --output-tokens",
         ),
-        (&["--model", "m", "--trace", &trace, url], "no column has the input tokens"),
+        (&["--model", "m", "--trace-file", &trace, url], "no column has the input tokens"),
         (&["--model", "m", "--input-tokens", "0", url], "must be a number of tokens"),
         (&["--model", "m", "--slo", "p99 < 3ms", url], "is not a limit"),
         (&["--model", "m", "--body-fields", "[1]", url], "must be a JSON object"),

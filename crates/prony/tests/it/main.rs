@@ -86,6 +86,7 @@ mod strangers;
 mod thresholds;
 mod times;
 mod tls;
+mod trace;
 mod tui;
 mod unread;
 mod until;

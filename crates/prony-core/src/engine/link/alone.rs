@@ -70,6 +70,7 @@ impl<P: Carrier> Engine<P> {
         self.outcome.is_rare = false;
         if let Some(Tapped(tap)) = &mut self.tap {
             tap.request_ended(&EndedRequest {
+                id,
                 stamps,
                 was_sent: true,
                 has_begun: true,

@@ -48,6 +48,7 @@ impl<P: Carrier> Engine<P> {
         let (stamps, window) = (exchange.stamps(now), exchange.window());
         if let Some(Tapped(tap)) = &mut self.tap {
             tap.request_ended(&EndedRequest {
+                id,
                 stamps,
                 was_sent: sent,
                 has_begun: exchange.has_begun(),

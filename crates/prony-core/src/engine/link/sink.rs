@@ -141,6 +141,7 @@ impl Sink<'_> {
         }
         if let Some((tap, conn)) = self.tap.as_mut().filter(|(tap, _)| tap.wants_ends()) {
             tap.request_ended(&EndedRequest {
+                id,
                 stamps,
                 was_sent: true,
                 has_begun: true,

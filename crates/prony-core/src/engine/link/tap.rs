@@ -12,6 +12,8 @@ use crate::units::{ConnId, Nanos, RequestId};
 /// A request that has ended. It was counted as a reply or as failed at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedRequest {
+    /// Its ID, which another request may have later.
+    pub id: RequestId,
     /// Its timestamps; `sent` and `first` are meaningless where the next two fields say so.
     pub stamps: Stamps,
     /// Whether the kernel accepted its first byte.

@@ -1,0 +1,92 @@
+use prony_core::serve::ServerBehavior;
+
+use super::*;
+use crate::plan_file;
+use crate::run::{Provenance, simulate};
+
+/// The trace of this plan in virtual time.
+fn traced(text: &str, n: u64, shows_secrets: bool) -> String {
+    let plan = crate::run::with_names(plan_file::tests::plan(text));
+    let plan = plan_of(&plan, n).expect("a plan");
+    let trace = Trace::new(&plan, shows_secrets);
+    let provenance = Provenance { taps: Some(trace.taps()), ..Provenance::default() };
+    let server = ServerBehavior::default();
+    let summary = simulate(&plan, 1, 1, &server, &[], provenance);
+    assert_eq!(summary.main.unfinished, 0);
+    trace.take() + &trace.end()
+}
+
+const SHOP: &str = r#"
+url = "http://shop/"
+rate = 500
+warmup = "5s"
+duration = "1m"
+thresholds = ["p99 < 1ms"]
+
+[[session]]
+[[session.request]]
+name = "log in"
+method = "POST"
+path = "/login?key=s3cret"
+body = "user=a"
+checks = ["status = 201", "body contains 'Welcome'"]
+extract = { length = { header = "Content-Length" }, token = { json = "/t", default = "none" } }
+
+[[session.request]]
+path = "/cart"
+"#;
+
+#[test]
+fn a_session_is_printed_step_by_step() {
+    let text = traced(SHOP, 1, false);
+    for line in [
+        "#1 log in\n> POST /login?key=(hidden) HTTP/1.1\n< 200 after ",
+        "\n  length = (hidden), ",
+        "\n  token = (hidden), 4 characters\n",
+        "\n  failed check: status = 201\n  failed check: body contains 'Welcome'\n",
+        "\n\n#2 GET /cart\n> GET /cart HTTP/1.1\n< 200 after ",
+        "\n\n2 exchanges, 0 failed\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn secrets_are_shown_on_request() {
+    let text = traced(SHOP, 1, true);
+    assert!(text.contains("> POST /login?key=s3cret HTTP/1.1"), "{text}");
+    assert!(text.contains("token = none"), "{text}");
+    let hidden = traced(SHOP, 1, false);
+    assert!(!hidden.contains("s3cret") && !hidden.contains("token = none"), "{hidden}");
+}
+
+#[test]
+fn n_sessions_follow_each_other() {
+    let text = traced(SHOP, 3, false);
+    assert_eq!(text.matches("\n> ").count(), 6, "{text}");
+    assert!(text.ends_with("6 exchanges, 0 failed\n"), "{text}");
+}
+
+#[test]
+fn requests_without_sessions_are_printed_over_both_versions() {
+    for (version, word) in [("1.1", "HTTP/1.1"), ("2-only", "HTTP/2")] {
+        let plan = format!("url = 'http://h/'\nhttp = '{version}'\nrequest = ['/a', '/b']");
+        let text = traced(&plan, 2, false);
+        for line in
+            [format!("#1 GET /a\n> GET /a {word}\n"), format!("#2 GET /b\n> GET /b {word}\n")]
+        {
+            assert!(text.contains(&line), "{text}");
+        }
+        assert!(text.ends_with("2 exchanges, 0 failed\n"), "{text}");
+    }
+}
+
+#[test]
+fn text_of_servers_is_escaped() {
+    let mut exchange = Exchange::default();
+    exchange.body(b"\x1b[31mred\x07 \xe2\x80\xaeline\nmore");
+    let plan = plan_file::tests::plan("url = 'http://h/'");
+    let block = exchange.block(1, &Ended::unfinished(), &plan, true);
+    assert!(block.chars().all(|c| c == '\n' || !c.is_control()), "{block}");
+    assert!(!block.contains('\u{202e}') && block.contains("line\\nmore"), "{block}");
+}
