@@ -383,8 +383,8 @@ mod tests {
         assert_eq!(late.changes[0].outcome, "higher", "{late:?}");
         let (missing, _, advice) = all_disturbed_by(8, &[], |run| run.main.overdue = 100);
         assert_eq!(missing.changes[0].outcome, "undecided", "{missing:?}");
-        assert_eq!((missing.rounds, missing.futile), (6, true));
-        let doubt = "mean is not decided because of the load generator: 12 of 12 blocks are";
+        assert_eq!((missing.rounds, missing.futile), (10, true));
+        let doubt = "mean is not decided because of the load generator: 20 of 20 blocks are";
         assert!(missing.doubts[0].starts_with(doubt), "{:?}", missing.doubts);
         assert!(missing.changes[0].sentence.contains("nothing is certain"), "{missing:?}");
         assert!(advice.contains("blocks are disturbed"), "{advice}");

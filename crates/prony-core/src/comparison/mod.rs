@@ -356,7 +356,8 @@ impl Comparison {
             return rounds >= self.design.rounds_max();
         }
         let known = self.known(self.is_of_distribution());
-        known.is_decided() || !self.is_worth_more(&known)
+        // Noise of a host comes in bursts: the first look can be in one.
+        known.is_decided() || (rounds > LOOKS[0] && !self.is_worth_more(&known))
     }
 
     /// A distribution is expensive to compare. It decides no end unless nothing else does.

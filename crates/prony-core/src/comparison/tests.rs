@@ -282,7 +282,7 @@ fn a_disturbed_block_counts_with_what_is_certain() {
 fn what_the_meter_may_have_added_decides_nothing() {
     let (answer, is_futile) = disturbed(Rounds::UntilDecided(54), 1.2, 0.25, true);
     assert!(answer.targets[0].figures.iter().all(|c| c.is_due_to_meter), "{answer:?}");
-    assert_eq!((answer.rounds, is_futile), (6, true), "more rounds do not help");
+    assert_eq!((answer.rounds, is_futile), (10, true), "more rounds do not help");
     // If less than the asked load was offered, the times can have been longer, too.
     let (answer, is_futile) = disturbed(Rounds::UntilDecided(54), 1.2, 0.05, false);
     let p50 = &answer.targets[0].figures[0];
@@ -325,7 +325,7 @@ fn a_percentile_needs_its_requests_in_several_rounds_together() {
     let far = of("p99.9", 120, 1.2);
     assert_eq!((far.rounds, outcome_of(&far, "p99.9")), (120, Outcome::Higher));
     let few = of("p99.9", 80, 1.2);
-    assert_eq!(few.rounds, 6, "80 rounds will have too few");
+    assert_eq!(few.rounds, 10, "80 rounds will have too few");
     let missing = Some(Missing::TooFewInAll { needs: 40_000 });
     assert_eq!(few.targets[0].figures[0].missing, missing);
 }
