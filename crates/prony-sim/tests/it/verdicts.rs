@@ -125,6 +125,28 @@ fn clean_runs_are_valid() {
     assert!(alarms.len() <= 4, "{} of 200: {alarms:#?}", alarms.len());
 }
 
+/// Users of a closed loop have no reply at first. Long replies of nearly one length then come in
+/// waves, which is no change of the target.
+#[test]
+fn the_begin_of_a_closed_loop_is_no_change() {
+    let mut alarms = Vec::new();
+    for seed in 0..100 {
+        let _case = Seed(seed);
+        let mut rng = Rng::new(seed, 44);
+        let mut case = Case::clean(&mut rng, seed);
+        let least = rng.between(300, 2_500);
+        let most = least + least * rng.between(5, 40) / 100;
+        let length = Span::from_secs(rng.between(30, 90));
+        case.plan = Plan { seed, ..closed(rng.between(2, 12) as u32, Think::None, length) };
+        case.station = Station::new(ServiceTime::Uniform(ms(least), ms(most)), seed);
+        let judgment = case.judgment(1);
+        if judgment.verdict == Verdict::NotStationary {
+            alarms.push((seed, judgment));
+        }
+    }
+    assert!(alarms.len() <= 2, "{} of 100: {alarms:#?}", alarms.len());
+}
+
 /// The service time rises from 10 ms to 100 ms between two plateaus, so the ends of the regression
 /// line are far outside of all response times.
 #[test]

@@ -22,6 +22,7 @@ mod differential;
 mod documents;
 mod dynamic;
 mod events;
+mod examples;
 mod exits;
 mod first_bytes;
 mod floods;

@@ -21,6 +21,9 @@ const CELLS_MIN: usize = 8;
 const RATIO_MIN: f64 = 1.2;
 /// The minimum assumed standard deviation of the logarithms: the bins of the series are 1.6 % wide.
 const SPREAD_MIN: f64 = 0.02;
+/// The response time after which a closed loop has begun: until then, most users wait for their
+/// first reply, and the rate says nothing about the target.
+const BEGUN: f64 = 0.9;
 /// The maximum assumed lag-1 autocorrelation of the residuals.
 const AUTOCORRELATION_MAX: f64 = 0.9;
 
@@ -57,7 +60,8 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
     let whole = whole_cells(summary)?;
     let (t, length) = (&summary.main, summary.main.series.interval());
     let cells = t.series.cells().get(..whole)?;
-    let rate = || cells.iter().map(|c| c.replies as f64 / length.as_secs_f64()).collect();
+    let begun = cells.len().min(intervals_to_begin(summary));
+    let rate = || cells[begun..].iter().map(|c| c.replies as f64 / length.as_secs_f64()).collect();
     let times = |q| cells.iter().map(|c| c.quantile(q).map(|t| t.0 as f64)).collect();
     let figures: [(Figure, Option<Vec<f64>>); 3] = [
         (Figure::P50, times(0.5)),
@@ -65,7 +69,9 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
         (Figure::P90, times(0.9)),
     ];
     figures.into_iter().find_map(|(figure, values)| {
-        let values = values.filter(|v| v.iter().all(|&x| x > 0.0))?;
+        let is_enough = |v: &Vec<f64>| v.len() >= CELLS_MIN && v.iter().all(|&x| x > 0.0);
+        let values = values.filter(is_enough)?;
+        let before = if figure == Figure::Rate { begun } else { 0 };
         let Found { from, to, at } = found(&values)?;
         // The bins of the series are coarser than the exact minimum and maximum.
         let (low, high) = match figure {
@@ -75,8 +81,19 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
             }
         };
         let (from, to) = (from.clamp(low, high), to.clamp(low, high));
-        Some(Change { figure, from, to, at: at.map(|k| length * k as u64) })
+        Some(Change { figure, from, to, at: at.map(|k| length * (before + k) as u64) })
     })
+}
+
+/// How many intervals begin before most users can have their first reply, if that takes a part of
+/// an interval that matters.
+fn intervals_to_begin(summary: &Summary) -> usize {
+    let t = &summary.main;
+    let first = t.times.response.estimate(BEGUN).unwrap_or_default().as_secs_f64();
+    let intervals = first / t.series.interval().as_secs_f64().max(1e-9);
+    // A warm-up has the first replies.
+    let is_soon = intervals < RATIO_MIN - 1.0 || summary.plan.warmup.as_secs_f64() >= first;
+    if is_soon { 0 } else { intervals.ceil() as usize }
 }
 
 /// Whether response times are correlated over too much of the run for a confidence interval.
