@@ -102,7 +102,8 @@ pub enum Error {
     },
     /// A format that can show only one run.
     #[error(
-        "{0}: this format can show one run, not {1}; give one FILE, or use text, html, svg or png"
+        "{0}: this format can show one run, not {1}; give one FILE, or use text, html, json, csv, \
+         md, svg or png"
     )]
     OneOnly(String, usize),
     /// A load or a server could not be started: names, addresses, limits, kernel.

@@ -72,14 +72,14 @@ fn compares_several_runs() {
     assert!(
         page.contains(">before</th>") && page.contains(">after</th>") && !page.contains("secret")
     );
-    for (to, option) in [(["--format", "csv"], "--format"), (["-o", "x.json"], "--output x.json")] {
+    for (to, option) in [(["--format", "hgrm"], "--format"), (["-o", "x.xml"], "--output x.xml")] {
         let refused = prony(&[&["report", &before, &after][..], &to].concat());
         assert_eq!(refused.code, 2, "{refused:?}");
         assert_eq!(
             refused.stderr,
             format!(
                 "prony: {option}: this format can show one run, not 2; give one FILE, or use text, \
-                 html, svg or png\n"
+                 html, json, csv, md, svg or png\n"
             )
         );
     }
