@@ -1,5 +1,5 @@
-//! The examples of README and the handbook that ask for a decision get one, in simulated worlds that
-//! keep their limits by far. `SLOW=1` tries a hundred seeds.
+//! The examples of README and the handbook that ask for a decision get one, in simulated worlds
+//! that keep their limits by far. `SLOW=1` tries a hundred seeds.
 
 use std::fs;
 
