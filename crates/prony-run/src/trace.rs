@@ -6,7 +6,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,6 +21,9 @@ use request::Lines;
 
 /// The most requests, or sessions, of a trace: each is printed.
 pub const MOST: u64 = 1_000;
+
+/// Shorter values, in bytes, are no secrets.
+const VALUE_MIN: usize = 3;
 
 /// The plan of a trace: its first `n` sessions, or its first `n` requests if it has no sessions,
 /// one after the other on one connection. Its warm-up, its thresholds and its rate are gone; a
@@ -65,6 +68,8 @@ struct Printed {
     /// Exchanges so far, and those of them that failed.
     count: u64,
     failed: u64,
+    /// The values that were extracted, which later requests and replies may repeat.
+    values: BTreeSet<String>,
 }
 
 impl Trace {
@@ -104,8 +109,11 @@ impl Shared {
         let mut printed = self.printed();
         printed.count += 1;
         printed.failed += u64::from(ended.fault.is_some() || ended.is_unfinished);
-        let number = printed.count;
-        printed.text += &exchange.block(number, ended, &self.plan, self.shows_secrets);
+        let values = ended.values.iter().flatten().filter(|value| value.len() >= VALUE_MIN);
+        printed.values.extend(values.cloned());
+        let hidden = if self.shows_secrets { None } else { Some(&printed.values) };
+        let block = exchange.block(printed.count, ended, &self.plan, hidden);
+        printed.text += &block;
     }
 }
 

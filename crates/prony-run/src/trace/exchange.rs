@@ -1,5 +1,6 @@
 //! An exchange as a block of text.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use prony_core::engine::EndedRequest;
@@ -74,19 +75,20 @@ impl Exchange {
         self.body_bytes += piece.len() as u64;
     }
 
-    /// The lines about it, with an empty one at the end.
+    /// The lines about it, with an empty one at the end. Possible secrets are hidden, and the
+    /// values `hidden`; `None`: nothing is.
     pub(super) fn block(
         &self,
         number: u64,
         ended: &Result,
         plan: &Plan,
-        shows_secrets: bool,
+        hidden: Option<&BTreeSet<String>>,
     ) -> String {
         let call = &plan.calls[self.call as usize];
         let name = call.name.and_then(|name| plan.names.get(name as usize));
         let mut lines =
             vec![format!("#{number}{}", name.map_or_else(String::new, |n| format!(" {n}")))];
-        lines.push(format!("> {}", self.request(call, plan, shows_secrets)));
+        lines.push(format!("> {}", self.request(call, plan, hidden)));
         if self.again > 0 {
             let times = units::counted(self.again.into(), "time", "times");
             lines.push(format!("  sent again {times}: only the last reply is shown"));
@@ -95,7 +97,7 @@ impl Exchange {
         for (extract, value) in call.extract.iter().zip(&ended.values) {
             let text = match value {
                 None => "not found".to_owned(),
-                Some(value) if shows_secrets => quoted(value, VALUE_MAX),
+                Some(value) if hidden.is_none() => quoted(value, VALUE_MAX),
                 Some(value) => {
                     let length = value.chars().count() as u64;
                     format!("{HIDDEN}, {}", units::counted(length, "character", "characters"))
@@ -107,7 +109,7 @@ impl Exchange {
         if let Some(fault) = ended.fault.filter(|_| ended.reply.is_some()) {
             lines.push(format!("  {}: {}", words::name(fault), words::meaning(fault, plan)));
         }
-        lines.extend(self.shown_body(call, plan, shows_secrets));
+        lines.extend(self.shown_body(call, plan, hidden));
         lines.iter().fold(String::new(), |mut block, line| {
             let _ = writeln!(block, "{}", plain::line(line));
             block
@@ -115,11 +117,16 @@ impl Exchange {
     }
 
     /// The first line of the request, and where it goes if there are several targets.
-    fn request(&self, call: &CallSpec, plan: &Plan, shows_secrets: bool) -> String {
+    fn request(&self, call: &CallSpec, plan: &Plan, hidden: Option<&BTreeSet<String>>) -> String {
         let shown = |line: &str| {
             let mut parts = line.splitn(3, ' ');
             let [method, path, rest] = std::array::from_fn(|_| parts.next().unwrap_or_default());
-            let path = if shows_secrets { path.into() } else { shown_path(path) };
+            let path = match hidden {
+                None => path.into(),
+                // The template has the name of the value.
+                Some(hidden) if repeats(path, hidden) => shown_path(&call.path),
+                Some(_) => shown_path(path),
+            };
             format!("{method} {path} {rest}").trim_end().to_owned()
         };
         let line = match (&self.line, &call.socket) {
@@ -135,7 +142,12 @@ impl Exchange {
 
     /// The start of the body. It is hidden where it may have a secret: of the request, or one that
     /// the plan extracts.
-    fn shown_body(&self, call: &CallSpec, plan: &Plan, shows_secrets: bool) -> Option<String> {
+    fn shown_body(
+        &self,
+        call: &CallSpec,
+        plan: &Plan,
+        hidden: Option<&BTreeSet<String>>,
+    ) -> Option<String> {
         if self.body.is_empty() {
             return None;
         }
@@ -147,13 +159,32 @@ impl Exchange {
             }
             Err(_) => self.body.escape_ascii().to_string(),
         };
-        let is_secret = !call.extract.is_empty() || may_repeat_secret(plan, &plan.size(), &text);
-        if is_secret && !shows_secrets {
+        let is_secret = |hidden| {
+            !call.extract.is_empty()
+                || repeats(&text, hidden)
+                || may_repeat_secret(plan, &plan.size(), &text)
+        };
+        if hidden.is_some_and(is_secret) {
             return Some(format!("  {HIDDEN} (--show-secrets shows it)"));
         }
         let more = if self.body_bytes > self.body.len() as u64 { "..." } else { "" };
         Some(format!("  {}{more}", text.replace("\r\n", "\n").replace('\n', "\\n")))
     }
+}
+
+/// Whether a text has one of these values, the start of one at its end, or one in the escapes of
+/// URLs.
+fn repeats(text: &str, values: &BTreeSet<String>) -> bool {
+    let starts = |value: &str| {
+        let ends = value.char_indices().skip(1).map(|(at, _)| &value[..at]);
+        ends.filter(|start| start.len() >= super::VALUE_MIN).any(|start| text.ends_with(start))
+    };
+    let escaped = |value: &str| {
+        let same = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+        let byte = |b: u8| if same(b) { char::from(b).into() } else { format!("%{b:02X}") };
+        value.bytes().map(byte).collect::<String>()
+    };
+    values.iter().any(|v| text.contains(v.as_str()) || starts(v) || text.contains(&escaped(v)))
 }
 
 /// The status, the times and the size of the reply, or why there is none.

@@ -86,7 +86,33 @@ fn text_of_servers_is_escaped() {
     let mut exchange = Exchange::default();
     exchange.body(b"\x1b[31mred\x07 \xe2\x80\xaeline\nmore");
     let plan = plan_file::tests::plan("url = 'http://h/'");
-    let block = exchange.block(1, &Ended::unfinished(), &plan, true);
+    let block = exchange.block(1, &Ended::unfinished(), &plan, None);
     assert!(block.chars().all(|c| c == '\n' || !c.is_control()), "{block}");
     assert!(!block.contains('\u{202e}') && block.contains("line\\nmore"), "{block}");
+}
+
+/// What was extracted is hidden in later paths and bodies too, also where it is escaped or cut.
+#[test]
+fn extracted_values_stay_hidden() {
+    let plan = "url = 'http://h/'\nsession = [{ request = ['/cart/{{token}}/x'] }]\n\
+                [variables]\ntoken = 'none'";
+    let plan = plan_file::tests::plan(plan);
+    let hidden = BTreeSet::from(["a b/c+d".to_owned()]);
+    let block = |line: &str, body: &[u8], hidden: Option<&BTreeSet<String>>| {
+        let mut exchange = Exchange::new(0, Some(format!("GET {line} HTTP/1.1")), 0);
+        exchange.body(body);
+        exchange.block(1, &Ended::unfinished(), &plan, hidden)
+    };
+    for (line, body) in [
+        ("/cart/a%20b%2Fc%2Bd/x", &b"it is a b/c+d"[..]),
+        ("/cart/a b/c+d/x", b"the end is cut: a b/c"),
+    ] {
+        let text = block(line, body, Some(&hidden));
+        assert!(text.contains("> GET /cart/{{token}}/x HTTP/1.1\n"), "{text}");
+        assert!(text.contains("(--show-secrets shows it)") && !text.contains("a b"), "{text}");
+        let shown = block(line, body, None);
+        assert!(shown.contains(&format!("> GET {line} HTTP/1.1\n")), "{shown}");
+    }
+    let other = block("/cart/5/x", b"nothing of it", Some(&hidden));
+    assert!(other.contains("> GET /cart/5/x HTTP") && other.contains("nothing of it"), "{other}");
 }

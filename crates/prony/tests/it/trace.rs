@@ -47,7 +47,7 @@ fn a_session_is_printed_step_by_step() {
     for line in [
         "#1 log in\n> POST /login?key=(hidden) HTTP/1.1\n< 200 after ",
         "\n  token = (hidden), 3 characters\n  failed check: body contains 'Welcome'\n  (hidden) (",
-        "\n\n#2 GET /cart/{{token}}\n> GET /cart/t0k HTTP/1.1\n< 404 after ",
+        "\n\n#2 GET /cart/{{token}}\n> GET /cart/{{token}} HTTP/1.1\n< 404 after ",
         "body of 18 bytes\n  unexpected-status: a status code that does not count as success\n",
         "\n2 exchanges, 1 failed\n",
     ] {
