@@ -1,5 +1,7 @@
 //! The definitions of all words of reports, from docs/terms.md.
 
+use std::sync::LazyLock;
+
 /// The page. Its tables have one row for each term.
 const PAGE: &str = include_str!("../../../docs/terms.md");
 
@@ -31,7 +33,12 @@ impl Entry<'_> {
 }
 
 /// The entries of the tables, and the other texts.
-pub fn read() -> (Vec<Entry<'static>>, Vec<Piece<'static>>) {
+pub fn read() -> &'static (Vec<Entry<'static>>, Vec<Piece<'static>>) {
+    static ALL: LazyLock<(Vec<Entry<'static>>, Vec<Piece<'static>>)> = LazyLock::new(parsed);
+    &ALL
+}
+
+fn parsed() -> (Vec<Entry<'static>>, Vec<Piece<'static>>) {
     let (mut entries, mut pieces) = (Vec::new(), Vec::<Piece<'static>>::new());
     let (mut section, mut heads): (&str, Vec<&str>) = ("", Vec::new());
     let mut is_code = false;

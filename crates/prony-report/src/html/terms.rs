@@ -23,7 +23,7 @@ pub(super) fn linked_to(name: &str, text: &str) -> Markup {
 pub(super) fn definitions(names: &[&str]) -> Markup {
     let (entries, _) = read();
     let mut shown: Vec<&Entry<'_>> = Vec::new();
-    for entry in names.iter().filter_map(|name| find(&entries, name)) {
+    for entry in names.iter().filter_map(|name| find(entries, name)) {
         if !shown.iter().any(|known| known.names == entry.names) {
             shown.push(entry);
         }

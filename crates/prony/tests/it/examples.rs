@@ -33,7 +33,7 @@ const EXAMPLES: [(&str, &str, &[&str]); 6] = [
     ),
     (
         "docs/llm.md",
-        "prony llm --model m -r 5 -d 10s --threshold 'ttft.p90 < 2s' --threshold \
+        "prony llm --model m -r 5 -d 30s --threshold 'ttft.p90 < 2s' --threshold \
          'itl.mean < 50ms' http://127.0.0.1:8080",
         &["exp:300ms"],
     ),
