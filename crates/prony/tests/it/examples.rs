@@ -60,7 +60,8 @@ fn examples_with_limits_are_decided() {
                 words.extend(["--simulate", &seed, "--quiet", "--simulate-latency"]);
                 words.extend(world);
                 let ended = prony(&words);
-                let is_number = !words.contains(&"capacity") || ended.stdout.contains(" is about ");
+                let is_number =
+                    !words.contains(&"capacity") || ended.stdout.contains("The capacity is ");
                 ended.code != 0 || !is_number
             })
             .collect();
