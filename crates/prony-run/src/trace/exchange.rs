@@ -119,15 +119,17 @@ impl Exchange {
     /// The first line of the request, and where it goes if there are several targets.
     fn request(&self, call: &CallSpec, plan: &Plan, hidden: Option<&BTreeSet<String>>) -> String {
         let shown = |line: &str| {
-            let mut parts = line.splitn(3, ' ');
-            let [method, path, rest] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+            // A path may have blanks.
+            let (method, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let version = rest.rfind(" HTTP/").unwrap_or(rest.len());
+            let (path, version) = rest.split_at(version);
             let path = match hidden {
                 None => path.into(),
                 // The template has the name of the value.
                 Some(hidden) if repeats(path, hidden) => shown_path(&call.path),
                 Some(_) => shown_path(path),
             };
-            format!("{method} {path} {rest}").trim_end().to_owned()
+            format!("{method} {path}{version}").trim_end().to_owned()
         };
         let line = match (&self.line, &call.socket) {
             (Some(line), _) => shown(line),
