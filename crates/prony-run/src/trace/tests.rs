@@ -114,5 +114,5 @@ fn extracted_values_stay_hidden() {
         assert!(shown.contains(&format!("> GET {line} HTTP/1.1\n")), "{shown}");
     }
     let other = block("/cart/5/x", b"nothing of it", Some(&hidden));
-    assert!(other.contains("> GET /cart/5/x HTTP") && other.contains("nothing of it"), "{other}");
+    assert!(other.contains("> GET /cart/5/x HTTP"), "{other}");
 }
