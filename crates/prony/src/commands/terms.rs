@@ -19,7 +19,7 @@ const MOST: usize = 8;
 pub(super) fn page(words: &[String]) -> Result<String, Error> {
     let (entries, pieces) = read();
     if words.is_empty() {
-        return Ok(list(&entries));
+        return Ok(list(entries));
     }
     let asked = words.join(" ").trim().to_lowercase();
     let named = |entry: &&Entry<'_>| entry.is_of(&asked);
