@@ -41,7 +41,7 @@ fn distance(mut sample: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
 /// can disturb a sample, but cannot turn a wrong distribution into the right one.
 fn one_of_a_few(load: &[&str], holds: impl Fn(Vec<f64>) -> Result<(), String>) {
     let mut why = String::new();
-    for _ in 0..8 {
+    for _ in 0..3 {
         match holds(times(load)) {
             Ok(()) => return,
             Err(e) => why += &(e + "; "),
