@@ -128,7 +128,7 @@ fn clean_runs_are_valid() {
 /// Users of a closed loop have no reply at first. Long replies of nearly one length then come in
 /// waves, which is no change of the target.
 #[test]
-fn the_begin_of_a_closed_loop_is_no_change() {
+fn the_start_of_a_closed_loop_is_no_change() {
     let mut alarms = Vec::new();
     for seed in 0..100 {
         let _case = Seed(seed);

@@ -60,7 +60,7 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
     let whole = whole_cells(summary)?;
     let (t, length) = (&summary.main, summary.main.series.interval());
     let cells = t.series.cells().get(..whole)?;
-    let begun = cells.len().min(intervals_to_begin(summary));
+    let begun = cells.len().min(intervals_to_start(summary));
     let rate = || cells[begun..].iter().map(|c| c.replies as f64 / length.as_secs_f64()).collect();
     let times = |q| cells.iter().map(|c| c.quantile(q).map(|t| t.0 as f64)).collect();
     let figures: [(Figure, Option<Vec<f64>>); 3] = [
@@ -87,7 +87,7 @@ pub(super) fn change(summary: &Summary) -> Option<Change> {
 
 /// How many intervals begin before most users can have their first reply, if that takes a part of
 /// an interval that matters.
-fn intervals_to_begin(summary: &Summary) -> usize {
+fn intervals_to_start(summary: &Summary) -> usize {
     let t = &summary.main;
     let first = t.times.response.estimate(BEGUN).unwrap_or_default().as_secs_f64();
     let intervals = first / t.series.interval().as_secs_f64().max(1e-9);
