@@ -166,10 +166,10 @@ pub(crate) fn half_close_keeps_our_direction_open(on: DriverChoice) {
 }
 
 pub(crate) fn refused_connect_tries_the_next_address(on: DriverChoice) {
-    let closed = {
-        let l = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        l.local_addr().unwrap()
-    };
+    // Bound, so that no other test gets the port, but without a listener.
+    let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    silent.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
+    let closed = silent.local_addr().unwrap().as_socket().unwrap();
     let mut client = Client::new(Exchange { connections: 3, ..ONCE });
     drive(on, config(&[closed]), &mut client);
     assert_eq!(client.faults, [Some(Fault::ConnectRefused); 3]);

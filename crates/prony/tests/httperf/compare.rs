@@ -144,7 +144,7 @@ fn both(case: &Case) -> Result<(), String> {
 /// The result of a run, and the bytes of each connection to the server.
 fn run(case: &Case, which: Which) -> (Ended, Vec<Seen>) {
     let server = Server::start();
-    let dead = crate::server::dead_port();
+    let dead = crate::reserved::reserved_port();
     let port = ["--server=127.0.0.1".to_owned(), format!("--port={}", server.port)];
     let args = case.args.iter().map(|a| a.replace("@DEAD@", &dead.to_string()));
     let mut run = Run::new(&port.into_iter().chain(args).collect::<Vec<_>>());

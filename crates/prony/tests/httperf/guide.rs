@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 use crate::program::have;
-use crate::server::dead_port;
+use crate::reserved::reserved_port;
 use crate::stolen::{STOLEN_MIN, stolen};
 
 /// The marker after the output of a block of commands.
@@ -115,7 +115,7 @@ fn printed(out: &Output) -> Vec<String> {
 fn typed_once(host: Host, steps: &[Step], root: &Path) -> Output {
     let folder = TempDir::new().expect("a folder");
     symlink(root.join("examples"), folder.path().join("examples")).expect("a link");
-    let port = dead_port().to_string();
+    let port = reserved_port().to_string();
     // The service that it starts is always stopped with it.
     let mut script = String::from("set -euo pipefail\ntrap 'kill $(jobs -p) || true' EXIT\n");
     if host == Host::Taken {

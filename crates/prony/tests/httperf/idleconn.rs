@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{LIMIT, Which, have};
-use crate::server::dead_port;
+use crate::reserved::reserved_port;
 
 /// A running process, which is killed on drop.
 struct Idle {
@@ -109,7 +109,7 @@ fn reopens_closed_connections() {
 
 #[test]
 fn retries_refused_connections() {
-    let port = dead_port();
+    let port = reserved_port();
     let mut idle = Idle::start(Which::Ours, port, 1);
     let mut line = String::new();
     idle.stdout.read_line(&mut line).expect("a line");

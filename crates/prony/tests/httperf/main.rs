@@ -16,6 +16,8 @@ mod installed;
 mod pages;
 mod program;
 mod replies;
+#[path = "../shared/reserved.rs"]
+mod reserved;
 mod server;
 #[path = "../shared/stolen.rs"]
 mod stolen;

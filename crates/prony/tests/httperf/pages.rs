@@ -1,7 +1,8 @@
 //! `--wsesspage`: pages and their embedded files.
 
 use crate::program::{Ended, Run, Which, have};
-use crate::server::{Server, dead_port};
+use crate::reserved::reserved_port;
+use crate::server::Server;
 
 fn run(port: u16, args: &[&str], which: Which) -> Ended {
     let own = ["--server=127.0.0.1".to_owned(), format!("--port={port}")];
@@ -53,7 +54,7 @@ fn every_session_fetches_the_page_and_its_embedded_files() {
 
 #[test]
 fn a_page_that_cannot_be_read_has_no_embedded_files() {
-    let ended = run(dead_port(), &["--wsesspage=2,1,0", "--uri=/html"], Which::Ours);
+    let ended = run(reserved_port(), &["--wsesspage=2,1,0", "--uri=/html"], Which::Ours);
     assert!(ended.stderr.contains("could not be read beforehand: no server listens"), "{ended:?}");
     let report = ended.report();
     let reported = ["connections", "connrefused", "sess_good", "sess_all"];

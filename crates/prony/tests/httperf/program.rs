@@ -226,7 +226,7 @@ pub(crate) struct Serve {
 impl Serve {
     /// `prony serve`.
     pub(crate) fn start(args: &[&str]) -> Self {
-        let port = crate::server::dead_port();
+        let port = crate::reserved::reserved_port();
         let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
         command.args(["serve", &format!("127.0.0.1:{port}")]).args(args);
         Self::listening(command, port, TempDir::new().expect("a folder"))
@@ -253,7 +253,7 @@ impl Serve {
         files: &[(&str, String)],
         arguments: impl FnOnce(&mut Command, &str),
     ) -> Self {
-        let (port, folder) = (crate::server::dead_port(), TempDir::new().expect("a folder"));
+        let (port, folder) = (crate::reserved::reserved_port(), TempDir::new().expect("a folder"));
         let dir = folder.path().to_str().expect("UTF-8").to_owned();
         let config = config.replace("@PORT@", &port.to_string()).replace("@DIR@", &dir);
         for (name, text) in [("config", config)].iter().chain(files) {

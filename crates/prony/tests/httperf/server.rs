@@ -227,9 +227,3 @@ impl Connection {
         }
     }
 }
-
-/// A local port on which nothing listens.
-pub(crate) fn dead_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
-}

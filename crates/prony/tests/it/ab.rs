@@ -6,7 +6,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use crate::beside::{nginx, real, shape};
-use crate::rig::{Ended, RefusedPort, alone, have, prony};
+use crate::rig::{Ended, alone, have, prony, reserved_port};
 use crate::scripted::{Deed, Scripted, reply, send};
 use crate::tls::{self, Certificates};
 
@@ -278,7 +278,7 @@ fn a_lost_request_ends_the_run_without_option_r() {
     assert!(ended.stdout.contains("Total of "), "{ended:?}");
     assert!(!ended.stdout.contains("Requests per second"), "{ended:?}");
 
-    let port = RefusedPort::new();
+    let port = reserved_port();
     let nobody = format!("http://127.0.0.1:{port}/");
     let (theirs, ours_) =
         (have("ab").then(|| real("ab", &["-n", "5", &nobody])), ours(&["-n", "5", &nobody]));
@@ -292,7 +292,7 @@ fn a_lost_request_ends_the_run_without_option_r() {
 #[test]
 fn prints_tables_of_zeros_for_a_refused_port() {
     let _alone = alone();
-    let port = RefusedPort::new();
+    let port = reserved_port();
     let nobody = format!("http://127.0.0.1:{port}/");
     let words = ["-n", "10", "-c", "2", "-r", &nobody];
     let tables = |ended: &Ended| {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::rig::{RefusedPort, Serve, prony};
+use crate::rig::{Serve, prony, reserved_port};
 use crate::tls::Certificates;
 
 const NOTE: &str = "Ended early: for 2 s, ";
@@ -14,7 +14,7 @@ fn on_one_line(text: &str) -> String {
 
 #[test]
 fn a_refused_load_ends_with_its_report_and_what_to_do() {
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let url = format!("http://127.0.0.1:{nobody}/");
     let begun = Instant::now();
     let ended = prony(&["-c", "2", "-d", "1m", "--json", "--quiet", &url]);
@@ -33,7 +33,7 @@ fn a_refused_load_ends_with_its_report_and_what_to_do() {
 
 #[test]
 fn a_plan_file_and_round_trips_end_as_well() {
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let folder = tempfile::TempDir::new().expect("a folder");
     let file = folder.path().join("plan.toml");
     let text = format!(
@@ -52,7 +52,7 @@ fn a_plan_file_and_round_trips_end_as_well() {
 
 #[test]
 fn searches_and_comparisons_end_with_one_sentence() {
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let server = Serve::start(&[]);
     let url = format!("http://127.0.0.1:{nobody}/");
     let sentence = format!("prony: every connection to 127.0.0.1:{nobody} was refused. Start the ");

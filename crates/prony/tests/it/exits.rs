@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use tempfile::TempDir;
 
-use crate::rig::{RefusedPort, Running, Serve, alone, command, descriptors, prony, wait_until};
+use crate::rig::{Running, Serve, alone, command, descriptors, prony, reserved_port, wait_until};
 
 #[test]
 fn exits_with_0_after_a_valid_run() {
@@ -18,7 +18,7 @@ fn exits_with_0_after_a_valid_run() {
 
 #[test]
 fn exits_with_1_if_nothing_listens() {
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let url = format!("http://127.0.0.1:{nobody}/");
     let ended = prony(&["-c", "2", "-n", "20", "--json", "--quiet", &url]);
     assert_eq!(ended.code, 1, "{ended:?}");

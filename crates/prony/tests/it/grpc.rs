@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use crate::grpc_serve::{Target, status};
-use crate::rig::{Report, Serve, alone, free_port, measure, prony, served, wait_until};
+use crate::rig::{Report, Serve, alone, measure, prony, reserved_port, served, wait_until};
 use crate::tls::Certificates;
 
 const PROTO: &str = "syntax = \"proto3\";\npackage shop;\n\
@@ -406,7 +406,7 @@ fn grpc_go_answers_every_kind_of_call() {
         eprintln!("skipped: PRONY_TEST_GRPC_GO_SERVER does not name grpc-go's server");
         return;
     };
-    let port = free_port();
+    let port = reserved_port();
     let mut command = Command::new(program);
     let command = command.args([&format!("--port={port}"), "--use_tls=false"]);
     let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");

@@ -5,7 +5,7 @@
 use std::fs;
 
 use crate::beside::{nginx, real};
-use crate::rig::{Ended, Other, RefusedPort, Serve, alone, have, prony, served};
+use crate::rig::{Ended, Other, Serve, alone, have, prony, reserved_port, served};
 use crate::scripted::{Scripted, reply};
 use crate::tls::Certificates;
 
@@ -213,7 +213,7 @@ fn sends_the_same_bytes_as_h2load_over_http1() {
 #[test]
 fn reports_refused_connects_and_timeouts_as_h2load_does() {
     let _alone = alone();
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let url = format!("http://127.0.0.1:{nobody}/");
     let refused = ["-n", "20", "-c", "5", "-t", "2", &url];
     let frozen = Serve::start(&["--latency", "1m"]);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::rig::{Ended, RefusedPort, Running, alone, prony};
+use crate::rig::{Ended, Running, alone, prony, reserved_port};
 use crate::scripted::{Deed, Scripted, reply, send};
 
 fn run(words: &[&str]) -> Ended {
@@ -79,7 +79,7 @@ fn nginx(_: usize, request: &str) -> Deed {
 fn transcripts() {
     let _alone = alone();
     let server = Scripted::start(nginx);
-    let port = RefusedPort::new();
+    let port = reserved_port();
     let (address, nobody) = (server.address(), format!("127.0.0.1:{port}"));
     let fill = |text: &str| {
         let text = text.replace("@SERVER@", &address).replace("@NOBODY@", &nobody);

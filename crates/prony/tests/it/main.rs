@@ -66,6 +66,8 @@ mod redirects;
 mod refusals;
 mod replay;
 mod replay_arrivals;
+#[path = "../shared/reserved.rs"]
+mod reserved;
 mod rig;
 mod rows;
 mod rtt;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::json_schema;
-use crate::rig::{Ended, RefusedPort, Report, Running, Serve, alone, prony, served};
+use crate::rig::{Ended, Report, Running, Serve, alone, prony, reserved_port, served};
 
 /// A folder with a plan file.
 pub(super) fn plan(text: &str) -> (TempDir, String) {
@@ -199,7 +199,7 @@ fn the_exit_code_is_that_of_the_gravest_phase() {
     assert!(invalid.stdout.contains(" Phase 'short' is not valid: TOO-SHORT: "), "{invalid:?}");
     let of_all = simulated(&phase("second", ""), &["--threshold", "p99 < 1us"]);
     assert_eq!(of_all.code, 99, "a threshold of the command line is for all phases");
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let url = format!("http://127.0.0.1:{nobody}/");
     let (_folder, path) = plan(&format!("url = '{url}'\nrequests = 5\n{}", phase("none", "")));
     assert_eq!(prony(&["run", &path, "--quiet"]).code, 1, "nothing listens");

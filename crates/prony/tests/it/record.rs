@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::documents::{ROOT, calls_of};
 use crate::pictures::browser;
-use crate::rig::{Ended, Other, RefusedPort, Serve, command, have, kill, prony, waiting};
+use crate::rig::{Ended, Other, Serve, command, have, kill, prony, reserved_port, waiting};
 use crate::tls::Certificates;
 
 /// A running recording, with a folder for its files.
@@ -230,7 +230,7 @@ fn big_bodies_pass_in_both_directions() {
 
 #[test]
 fn targets_that_fail_are_502_and_clients_that_leave_are_counted() {
-    let port = RefusedPort::new();
+    let port = reserved_port();
     let refuses = format!("http://127.0.0.1:{port}");
     let mut recorder = Recorder::start(&refuses, &[]);
     let mut stream = recorder.connect();

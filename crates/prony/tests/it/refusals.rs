@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use expect_test::{ExpectFile, expect, expect_file};
 use tempfile::TempDir;
 
-use crate::rig::{RefusedPort, Serve, command, inherited_descriptors, prony, served};
+use crate::rig::{Serve, command, inherited_descriptors, prony, reserved_port, served};
 
 /// Compares the errors of these command lines with a golden file. Text that changes between runs is
 /// replaced.
@@ -164,7 +164,7 @@ fn refused_runs_do_not_connect() {
 /// pass on the pipe of its job server.
 #[test]
 fn rejects_plans_with_too_few_file_descriptors() {
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let url = format!("http://127.0.0.1:{nobody}/");
     let inherited = inherited_descriptors();
     let limit = inherited + 40;

@@ -3,17 +3,17 @@
 use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{fmt, panic, thread};
+use std::{panic, thread};
 
 pub(crate) use crate::installed::have;
+pub(crate) use crate::reserved::reserved_port;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 
 /// The time limit of a command.
@@ -333,7 +333,7 @@ impl Other {
 
     fn try_start(program: &str, args: &[&str], config: &str) -> Result<Self, String> {
         let folder = TempDir::new().expect("a folder");
-        let port = free_port();
+        let port = reserved_port();
         let dir = folder.path().to_str().expect("a path in UTF-8");
         let config = config.replace("@PORT@", &port.to_string()).replace("@DIR@", dir);
         let file = folder.path().join("config");
@@ -384,35 +384,6 @@ impl Drop for Other {
         }
         end(&mut self.child);
     }
-}
-
-/// A port that refuses connections. A socket is bound to it that does not listen, so that no server
-/// of another test can have it.
-pub(crate) struct RefusedPort {
-    port: u16,
-    _socket: Socket,
-}
-
-impl RefusedPort {
-    pub(crate) fn new() -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        socket.bind(&any.into()).expect("a port");
-        let address = socket.local_addr().expect("an address");
-        Self { port: address.as_socket().expect("an address of IP").port(), _socket: socket }
-    }
-}
-
-impl fmt::Display for RefusedPort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.port.fmt(f)
-    }
-}
-
-/// A free port, for a server that cannot choose one itself.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// Sends one request, and returns the whole reply.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::rig::{RefusedPort, Running, prony};
+use crate::rig::{Running, prony, reserved_port};
 use crate::rtt::Echo;
 
 /// Runs a short spectrum, and returns its JSON, whatever the verdict.
@@ -182,7 +182,7 @@ fn rejects_invalid_input_before_measuring() {
 
 #[test]
 fn reports_why_a_responder_never_replies() {
-    let port = RefusedPort::new();
+    let port = reserved_port();
     let nobody = format!("127.0.0.1:{port}");
     let ended = prony(&["spectrum", &nobody, "-n", "5", "-s", "1", "--repeat", "1"]);
     assert_eq!(ended.code, 1, "{ended:?}");

@@ -5,7 +5,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use crate::grpc_serve::Target;
-use crate::rig::{RefusedPort, Serve, prony, served};
+use crate::rig::{Serve, prony, reserved_port, served};
 use crate::scripted::{Scripted, reply};
 
 const PLAN: &str = r#"
@@ -95,7 +95,7 @@ fn every_kind_of_load_has_a_trace() {
 
 #[test]
 fn a_trace_of_nobody_says_what_to_do() {
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let ended = prony(&[&format!("http://127.0.0.1:{nobody}/"), "--trace"]);
     assert_eq!(ended.code, 1, "{ended:?}");
     let found = ["> GET /\n< not sent after ", "connect-refused", "1 failed\n", "Start the server"];

@@ -2,7 +2,7 @@
 //! same layout, with other figures.
 
 use crate::beside::{nginx, real, shape};
-use crate::rig::{Ended, RefusedPort, Serve, alone, have, prony};
+use crate::rig::{Ended, Serve, alone, have, prony, reserved_port};
 use crate::scripted::{Deed, Scripted, reply, send};
 use crate::tls::{self, Certificates};
 
@@ -89,7 +89,7 @@ fn prints_the_same_report_as_wrk_over_tls() {
 #[test]
 fn reports_failed_connects_as_wrk_does() {
     let _alone = alone();
-    let nobody = RefusedPort::new();
+    let nobody = reserved_port();
     let url = format!("http://127.0.0.1:{nobody}/");
     let words = ["-c", "2", "-t", "1", "-d", "60", &url];
     let ours = ours(&words);

@@ -2,7 +2,8 @@
 
 use super::{extras, numbers, ours};
 use crate::program::{LIMIT, attempts};
-use crate::server::{Server, dead_port};
+use crate::reserved::reserved_port;
+use crate::server::Server;
 
 /// The original records lifetimes in whole milliseconds, up to 100 s.
 #[test]
@@ -18,7 +19,7 @@ fn d17_the_median_is_between_the_lifetimes() {
 #[test]
 fn d20_there_is_no_division_by_zero() {
     let server = Server::start();
-    let dead = format!("--port={}", dead_port());
+    let dead = format!("--port={}", reserved_port());
     for args in [
         &["--num-conns=0"][..],
         &["--num-conns=0", "-vv"],

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{extras, numbers, ours, run};
 use crate::program::{Serve, Which, attempts, have};
-use crate::server::{Server, dead_port};
+use crate::reserved::reserved_port;
+use crate::server::Server;
 
 /// Two threads share the work, and the sums equal those of one.
 #[test]
@@ -80,7 +81,7 @@ fn d36_memory_does_not_grow_with_the_run() {
 #[test]
 fn d37_refused_connections_do_not_recurse() {
     let server = Server::start();
-    let dead = format!("--port={}", dead_port());
+    let dead = format!("--port={}", reserved_port());
     let ended = ours(&server, &[&dead, "--num-conns=100000"]);
     assert_eq!(numbers(&ended, ["connrefused"]), [100_000.0], "{ended:?}");
 }

@@ -5,7 +5,8 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::{extras, numbers, ours};
-use crate::server::{Server, dead_port};
+use crate::reserved::reserved_port;
+use crate::server::Server;
 use crate::text::Printed;
 
 #[test]
@@ -76,7 +77,7 @@ fn d10_an_announced_close_is_not_an_error() {
 #[test]
 fn d11_a_refused_connection_has_no_connect_time() {
     let server = Server::start();
-    let dead = format!("--port={}", dead_port());
+    let dead = format!("--port={}", reserved_port());
     let ended = ours(&server, &[&dead, "--num-conns=5"]);
     let [connect, refused, errors] = numbers(&ended, ["connect", "connrefused", "errors"]);
     assert_eq!((connect, refused, errors), (0.0, 5.0, 5.0), "{ended:?}");

@@ -59,7 +59,7 @@ fn d16_a_failed_handshake_is_an_error() {
     let ended = ours(&server, &["--ssl", "--num-conns=3", "--timeout=2"]);
     let [connections, replies, errors] = numbers(&ended, ["connections", "replies", "errors"]);
     assert_eq!((connections, replies, errors), (3.0, 0.0, 3.0), "{ended:?}");
-    let dead = format!("--port={}", crate::server::dead_port());
+    let dead = format!("--port={}", crate::reserved::reserved_port());
     let refused = ours(&server, &["--ssl", &dead, "--num-conns=3"]);
     assert_eq!(numbers(&refused, ["connrefused"]), [3.0], "{refused:?}");
 }

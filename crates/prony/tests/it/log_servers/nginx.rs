@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::backend::Backend;
 use super::{Known, Request, check, requests, send, wait_for_lines};
-use crate::rig::{Other, RefusedPort, have, side_by_side};
+use crate::rig::{Other, have, reserved_port, side_by_side};
 
 /// What each format has, as its variables stand in the configuration.
 const FORMATS: [(&str, &str, &str); 11] = [
@@ -59,7 +59,7 @@ const FORMATS: [(&str, &str, &str); 11] = [
     ),
 ];
 
-fn config(backend: &Backend, dead: [&RefusedPort; 2]) -> String {
+fn config(backend: &Backend, dead: [u16; 2]) -> String {
     let mut text = String::new();
     for (name, escape, format) in FORMATS {
         let quoted = format.replace('\'', "\\'");
@@ -67,7 +67,7 @@ fn config(backend: &Backend, dead: [&RefusedPort; 2]) -> String {
         text += &format!("access_log @DIR@/{name}.log f_{name};\n");
     }
     let (port, [a, b]) = (backend.port, dead);
-    let down = |port: &RefusedPort| format!("server 127.0.0.1:{port} max_fails=0;\n");
+    let down = |port: u16| format!("server 127.0.0.1:{port} max_fails=0;\n");
     format!(
         "{text}
         large_client_header_buffers 4 16k;
@@ -89,8 +89,8 @@ fn logs_of_nginx() {
     if !have("nginx") {
         return;
     }
-    let (backend, dead) = (Backend::start(), [RefusedPort::new(), RefusedPort::new()]);
-    let server = Other::nginx(&config(&backend, [&dead[0], &dead[1]]));
+    let (backend, dead) = (Backend::start(), [reserved_port(), reserved_port()]);
+    let server = Other::nginx(&config(&backend, dead));
     let sent = send(server.port, &requests(|_| true), Some(&backend));
     let second = Duration::from_secs(1);
     side_by_side(FORMATS, |(name, escape, format)| {
