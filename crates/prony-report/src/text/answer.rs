@@ -39,7 +39,10 @@ pub(super) fn write(page: &mut Page, summary: &Summary) {
     verdict(page, summary, &judgment);
     page.list("shard", &hosts::part(summary));
     page.list("hosts", &hosts::facts(summary));
-    for (label, parts) in super::totals(summary) {
+    for (label, mut parts) in super::totals(summary) {
+        if label == "network" {
+            parts.extend(losses(summary));
+        }
         if TOTALS.contains(&label) {
             page.list(label, &parts);
         }
@@ -85,6 +88,18 @@ fn verdict(page: &mut Page, summary: &Summary, judgment: &Judgment) {
     let ink = if wrong.is_empty() { Ink::Good } else { Ink::Warning };
     let wrong = if wrong.is_empty() { "".into() } else { format!(" ({})", wrong.join("; ")) };
     page.inked("verdict", &format!("{word}{wrong}"), ink);
+}
+
+/// What the network lost: packets that were sent again, and paths.
+fn losses(summary: &Summary) -> Vec<String> {
+    let tcp = summary.transport();
+    let again = tcp.retransmits + tcp.sctp.map_or(0, |sctp| sctp.retransmits);
+    let again = (again > 0).then(|| units::counted(again, "retransmission", "retransmissions"));
+    let paths = tcp.sctp.filter(|sctp| sctp.paths_failed > 0).map(|sctp| {
+        let failed = units::count(sctp.paths_failed);
+        format!("{failed} of {} failed", units::counted(sctp.paths.into(), "path", "paths"))
+    });
+    again.into_iter().chain(paths).collect()
 }
 
 /// Whether it is known that the meter added less than 1 % to each of these times.
