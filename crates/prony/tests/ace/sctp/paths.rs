@@ -59,7 +59,7 @@ fn the_report_has_failed_paths() {
     let far = two_paths().set("hb_interval", 300);
     // Long enough that six consecutive timeouts mean a failed path, even on a slow machine.
     let rto = ["--rto-initial", "500ms", "--rto-min", "100ms", "--rto-max", "100ms"];
-    let short = ("sctp", "auto", "direct", None, "; 1 of 2 paths failed ");
+    let short = ("sctp", "auto", "direct", None, ", 1 of 2 paths failed ");
     let whole = ("sctp-seqpacket", "epoll", "epoll", Some("-v"), "; 2 paths; 1 failed; ");
     for (over, asked, driver, verbose, words) in [short, whole] {
         let place = ["10.9.1.2,10.9.2.2:45455", "--transport", over];
