@@ -257,6 +257,12 @@ fn suites() -> Result<()> {
     })
 }
 
+/// The tests of measured times and of real programs: `whole` and `suites`.
+pub(crate) fn end_to_end() -> Result<()> {
+    whole::run()?;
+    suites()
+}
+
 /// With `CI=1`, a test fails if a program that it needs is missing; without, it is skipped.
 fn tests() -> Result<Command> {
     let mut command = cargo(&["test", "--locked", "--workspace", "--quiet", "--no-fail-fast"]);

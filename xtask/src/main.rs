@@ -8,6 +8,7 @@ mod ci;
 mod decisions;
 mod instructions;
 mod licenses;
+mod neighbor;
 mod options;
 mod pictures;
 mod python;
@@ -48,6 +49,8 @@ cargo xtask pictures [PRONY]           the pictures of the README, from a real r
 cargo xtask wheel [--profile NAME] [--sdist] [--no-tests]
                                        the Python package: built, installed and tested
 cargo xtask hosts [--profile NAME]     runs on several hosts with Ray: a cluster in this machine
+cargo xtask neighbor [RUNS [SEED]]     the end-to-end tests beside a program that takes three quarters
+                                       of each processor at random, RUNS times
 cargo xtask bench ...                  the rig for measurements beside other tools
 cargo xtask freeze                     what each installed tool reports of a server that freezes
 ";
@@ -75,6 +78,7 @@ fn run() -> Result<()> {
         "hosts" => python::hosts(args),
         "instructions" => instructions::main(args),
         "licenses" => licenses::main(args),
+        "neighbor" => neighbor::main(args),
         "options" => options::main(args),
         "pictures" => pictures::main(args),
         "sctp" => sctp::main(args),

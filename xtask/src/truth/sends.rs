@@ -1,7 +1,8 @@
 //! P16: the meter's timers are precise. On an otherwise idle core, requests are sent within
-//! microseconds of their scheduled times, with every method of waiting.
+//! microseconds of their scheduled times, with every method of waiting. P8: a meter that has the
+//! processor time it needs is VALID.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::{Board, Reports, time_us};
 
@@ -24,6 +25,10 @@ pub(super) fn lines() -> String {
             );
         }
     }
+    all += "kill $S; wait $S || true\n";
+    all += "$PRONY serve 127.0.0.1:8022 --latency 100ms >/dev/null 2>&1 &\nS=$!\nsleep 0.5\n";
+    all += "$PRONY http://127.0.0.1:8022/ --rate 200 -d 3s --json --accept-invalid \
+            >/out/sends-valid.json\n";
     all + "kill $S; wait $S || true\n"
 }
 
@@ -36,6 +41,10 @@ pub(super) fn check(reports: &Reports, board: &mut Board) -> Result<()> {
                 board.check(&what, time_us(&report, "send_lag", figure)?, 0.0, most);
             }
         }
+    }
+    let verdict = &reports.json("sends-valid.json", false)?["verdict"];
+    if verdict["verdict"] != "VALID" {
+        bail!("a meter with enough processor time is not VALID: {verdict}");
     }
     Ok(())
 }

@@ -23,12 +23,3 @@ pub(crate) fn alone(name: &str, body: impl FnOnce()) {
         String::from_utf8_lossy(&out.stderr)
     );
 }
-
-/// A test of timing that must pass once in three attempts. A busy machine can make a punctual
-/// driver late, but not a late one punctual.
-pub(crate) fn once_of_three(test: impl Fn()) {
-    let fails = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_err();
-    if fails() && fails() {
-        test();
-    }
-}

@@ -39,8 +39,6 @@ const PATHS: [&str; 19] = [
 ];
 /// The memory limit of a run in kB, for builds with and without optimization.
 const MEMORY_KB: u64 = 80_000;
-/// The time limit of a run; each request has a timeout of 0.3 s.
-const TIME: Duration = Duration::from_secs(12);
 
 /// Run `prony`. Returns its report.
 fn measure(args: &[&str]) -> (Ended, Value) {
@@ -53,7 +51,7 @@ fn measure_with(args: &[&str], files: &[(&str, String)]) -> (Ended, Value) {
     let run = files.iter().fold(Run::new(&args), |run, (name, text)| run.file(name, text));
     let ended = run.run(Which::Prony);
     assert!(matches!(ended.code, Some(0 | 1)), "{args:?}: {ended:?}");
-    assert!(ended.took < TIME && ended.memory_kb < MEMORY_KB, "{args:?}: {ended:?}");
+    assert!(ended.memory_kb < MEMORY_KB, "{args:?}: {ended:?}");
     let report: Value = serde_json::from_str(&ended.stdout).expect("a report in JSON");
     let count = |name: &str| report["measurement"]["tally"][name].as_u64().expect("a count");
     let ends = count("replies") + count("failed") + count("unfinished");

@@ -19,6 +19,4 @@ mod replies;
 #[path = "../shared/reserved.rs"]
 mod reserved;
 mod server;
-#[path = "../shared/stolen.rs"]
-mod stolen;
 mod text;

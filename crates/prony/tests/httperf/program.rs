@@ -203,18 +203,6 @@ fn peak_kb(child: &Child) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// Try a test three times, as a busy machine can disturb it.
-pub(crate) fn attempts(mut attempt: impl FnMut() -> Result<(), String>) {
-    let mut why = Vec::new();
-    for _ in 0..3 {
-        match attempt() {
-            Ok(()) => return,
-            Err(e) => why.push(e),
-        }
-    }
-    panic!("three times: {}", why.join("; "));
-}
-
 /// Another server program, on its own port; stopped on drop.
 pub(crate) struct Serve {
     child: Child,

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::hosts::{children, hosts, is_alive, signal};
-use crate::rig::{Report, Running, Serve, command, prony, served, wait_until, waiting};
+use crate::rig::{Report, Running, Serve, command, prony, served, sockets, wait_until, waiting};
 
 const GROUPS: [&str; 4] = ["--hosts", "5", "--hosts-per-aggregator", "2"];
 
@@ -18,11 +18,11 @@ fn processes(driver: u32) -> (Vec<u32>, Vec<u32>) {
     (children(driver), workers())
 }
 
-/// A run of five workers, of which `hurt` hurts some after the third second.
+/// A run of five workers, of which `hurt` hurts some after some seconds.
 fn hurt(how: impl FnOnce(&[u32], &[u32]), words: &[&str]) -> (i32, Report, String, u64) {
     let server = Serve::start(&[]);
     let url = server.url("/");
-    let common = ["-r", "500", "-d", "8s", "--json", "--no-progress", &url];
+    let common = ["-r", "500", "--json", "--no-progress", &url];
     let client = Running::start(&[&common, &GROUPS[..], words].concat());
     let (aggregators, workers) = processes(client.pid());
     thread::sleep(Duration::from_secs(4));
@@ -71,7 +71,8 @@ fn groups_of_workers_make_one_run() {
 #[test]
 fn a_killed_worker_of_a_group_is_named() {
     let _waiting = waiting();
-    let (code, report, stderr, _) = hurt(|_, workers| signal(workers[2], Signal::KILL), &[]);
+    let (code, report, stderr, _) =
+        hurt(|_, workers| signal(workers[2], Signal::KILL), &["-d", "14s"]);
     assert_eq!(code, 98, "{stderr}");
     assert!(stderr.contains("worker 3/5 on ") && stderr.contains("killed by signal 9"), "{stderr}");
     let hosts = hosts(&report);
@@ -81,30 +82,30 @@ fn a_killed_worker_of_a_group_is_named() {
     assert!(offered > 0.05 && offered < 0.95, "{lost}");
     assert!(lost["replies"].as_u64().expect("a count") >= 100, "{lost}");
     for host in hosts.iter().filter(|host| !is_lost(host)) {
-        assert_eq!(host["replies"], 800, "{host}");
+        assert_eq!(host["replies"], 1_400, "{host}");
     }
 }
 
 #[test]
 fn a_silent_worker_of_a_group_can_stop_the_run() {
     let _waiting = waiting();
-    let stop = ["--on-loss", "stop"];
+    // It has no other end within the limit of the rig.
+    let stop = ["--on-loss", "stop", "-d", "1h"];
     let (code, report, stderr, _) = hurt(|_, workers| signal(workers[0], Signal::STOP), &stop);
     assert_eq!(code, 98, "{stderr}");
     assert!(stderr.contains("worker 1/5 on ") && stderr.contains("silent for "), "{stderr}");
-    for host in hosts(&report).iter().filter(|host| !is_lost(host)) {
-        assert!(host["replies"].as_u64().expect("a count") < 800, "it went on: {host}");
-    }
+    assert_eq!(hosts(&report).iter().filter(|host| is_lost(host)).count(), 1);
 }
 
-/// What the aggregator had reported is kept. It is the exact sum of its workers' seconds.
+/// What the aggregator had reported is kept: whole seconds of its workers.
 #[test]
 fn a_lost_aggregator_is_named() {
     let _waiting = waiting();
     for (how, cause) in
         [(Signal::KILL, "its process was killed by signal 9"), (Signal::STOP, "it was silent for ")]
     {
-        let (code, report, stderr, _) = hurt(|aggregators, _| signal(aggregators[1], how), &[]);
+        let (code, report, stderr, _) =
+            hurt(|aggregators, _| signal(aggregators[1], how), &["-d", "14s"]);
         assert_eq!(code, 98, "{stderr}");
         let named = "prony: the aggregator of workers 3 to 4 of 5 was lost after ";
         assert!(stderr.starts_with(named) && stderr.contains(cause), "{stderr}");
@@ -114,12 +115,9 @@ fn a_lost_aggregator_is_named() {
         assert_eq!(lost, [false, false, true, true, false], "{hosts:?}");
         let replies: Vec<u64> =
             hosts.iter().map(|host| host["replies"].as_u64().expect("a count")).collect();
-        assert_eq!([replies[0], replies[1], replies[4]], [800, 800, 800], "{hosts:?}");
-        // Whole seconds of both of its workers, at 100 per second and worker.
-        assert!(
-            replies[2] >= 400 && replies[2].is_multiple_of(200) && replies[3] == 0,
-            "{replies:?}"
-        );
+        assert_eq!([replies[0], replies[1], replies[4]], [1_400; 3], "{hosts:?}");
+        // Those of both of its workers, at 100 per second and worker, and not of the whole run.
+        assert!((1..2_800).contains(&replies[2]) && replies[3] == 0, "{replies:?}");
         let cause = hosts[3]["lost"]["cause"].as_str().expect("a cause");
         assert!(cause.starts_with("its aggregator was lost: it"), "{cause}");
         let notes = report.0["run"]["notes"].to_string();
@@ -131,23 +129,24 @@ fn a_lost_aggregator_is_named() {
 fn interruptions_and_deaths_of_the_driver_end_groups() {
     let _waiting = waiting();
     let server = Serve::start(&["--latency", "200ms"]);
-    let url = server.url("/");
-    let words = ["-r", "200", "-d", "60s", "--json", "--quiet", &url];
+    let (url, before) = (server.url("/"), sockets(server.pid()));
+    let words = ["-r", "200", "-d", "1h", "--drain", "1h", "--json", "--quiet", &url];
     let client = Running::start(&[&words, &GROUPS[..]].concat());
     let _ = processes(client.pid());
-    thread::sleep(Duration::from_secs(3));
+    wait_until("a connection of each", || sockets(server.pid()) >= before + 5);
+    thread::sleep(Duration::from_secs(2));
     client.signal(Signal::INT);
     let ended = client.wait();
     assert_eq!(ended.code, 130, "{ended:?}");
     let report = ended.report();
     report.check_sums();
     assert_eq!((report.count("unfinished"), report.count("failed")), (0, 0));
-    assert!(report.count("replies") > 50, "{}", report.count("replies"));
+    assert!(report.count("replies") > 0);
     assert_eq!(served(&server.stop(), "replies"), report.count("replies"));
 
     let server = Serve::start(&[]);
     let url = server.url("/");
-    let words = [&["-r", "200", "-d", "60s", "--quiet", &url], &GROUPS[..]].concat();
+    let words = [&["-r", "200", "-d", "1h", "--quiet", &url], &GROUPS[..]].concat();
     let mut client = command(&words).spawn().expect("the binary starts");
     let (aggregators, workers) = processes(client.id());
     thread::sleep(Duration::from_secs(2));
@@ -161,9 +160,9 @@ fn interruptions_and_deaths_of_the_driver_end_groups() {
 #[test]
 fn goals_and_thresholds_end_a_run_of_groups() {
     let _waiting = waiting();
-    let server = Serve::start(&["--status", "200:50,503:50", "--latency", "exp:2ms"]);
+    let server = Serve::start(&["--status", "200:50,503:50", "--latency", "exp:100ms"]);
     let url = server.url("/");
-    let load = ["-r", "500", "-d", "60s", "--accept-invalid", "--quiet", "--json", &url];
+    let load = ["-r", "500", "-d", "1h", "--accept-invalid", "--quiet", "--json", &url];
     let ended =
         prony(&[&load, &GROUPS[..], &["--threshold", "errors < 5%, abort after 3s"]].concat());
     assert_eq!(ended.code, 99, "{ended:?}");

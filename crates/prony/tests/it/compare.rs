@@ -1,13 +1,13 @@
 //! `prony compare`: what it finds, its exit codes, and the servers that it starts.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::json_schema;
-use crate::rig::{Ended, Running, Serve, alone, once_of_three, prony, wait_until, waiting};
+use crate::rig::{Ended, Running, Serve, alone, prony, served, wait_until, waiting};
 
 /// Blocks of 1,000 requests in virtual time, with the medians of A and B in microseconds.
 fn simulated(b: &str, more: &[&str]) -> Ended {
@@ -162,52 +162,58 @@ fn bad_input_is_refused_before_any_load() {
 
 const BLOCKS: [&str; 8] = ["-r", "200", "-d", "500ms", "--warmup", "100ms", "-t", "1"];
 
-/// On the kernel: a server that is 30 % slower is found, and one that is the same is not. Other
-/// load on the machine may make blocks invalid, which is not what is tested.
+/// On the kernel: each figure is that of its own server, which no other load makes faster. (What is
+/// decided from figures is tested in virtual time, also with meters that are disturbed.)
 #[test]
-fn servers_are_distinguished_on_the_kernel() {
+fn figures_on_the_kernel_are_those_of_their_servers() {
     let _alone = alone();
-    once_of_three(|| {
-        let a = Serve::start(&["--latency", "fixed:20ms"]);
-        let b = Serve::start(&["--latency", "fixed:26ms"]);
-        let (url_a, url_b) = (a.url("/"), b.url("/"));
-        let of = |b: &str| {
-            let more =
-                ["--blocks", "6", "--json", "--quiet", "--accept-invalid", "--figures", "mean,p50"];
-            let ended = prony(&[&["compare", &url_a, b], &BLOCKS[..], &more[..]].concat());
-            assert_eq!(ended.code, 0, "{ended:?}");
-            json(&ended)
-        };
-        let found = of(&url_b);
-        assert_eq!(change(&found, "p50")["outcome"], "higher", "{found}");
-        let same = of(&url_a);
-        for figure in ["mean", "p50"] {
-            let outcome = &change(&same, figure)["outcome"];
-            assert!(outcome == "same" || outcome == "undecided", "{figure}: {same}");
+    let (a, b) =
+        (Serve::start(&["--latency", "fixed:2ms"]), Serve::start(&["--latency", "fixed:300ms"]));
+    let (url_a, url_b) = (a.url("/"), b.url("/"));
+    for (first, second, slow) in [(&url_a, &url_b, "B"), (&url_b, &url_a, "A")] {
+        let more =
+            ["--blocks", "3", "--json", "--quiet", "--accept-invalid", "--figures", "mean,p50"];
+        let ended = prony(&[&["compare", first, second], &BLOCKS[..], &more[..]].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let found = json(&ended);
+        for row in found["blocks"].as_array().expect("blocks").iter().chain(targets(&found)) {
+            let is_slow = row["target"] == slow || row["label"] == slow;
+            let least = if is_slow { 300e6 } else { 2e6 };
+            for figure in ["mean_ns", "p50_ns"] {
+                let value = row[figure].as_f64().expect("a time");
+                assert!(value >= least * 0.999, "{figure} of at least {least}: {row}");
+            }
         }
-    });
+    }
+    let served = [a, b].map(|server| served(&server.stop(), "requests"));
+    // Each has had three blocks in each comparison, of 120 requests with the warm-up.
+    assert!(served.iter().all(|n| *n == 720), "{served:?}");
+}
+
+fn targets(report: &Value) -> &[Value] {
+    report["targets"].as_array().expect("targets")
 }
 
 /// The blocks run on two workers, and the merged figures are compared.
 #[test]
 fn blocks_run_on_several_workers() {
     let _waiting = waiting();
-    once_of_three(|| {
-        let a = Serve::start(&["--latency", "fixed:20ms"]);
-        let b = Serve::start(&["--latency", "fixed:26ms"]);
-        let more = ["--hosts", "2", "--blocks", "4", "--json", "--quiet", "--accept-invalid"];
-        let figures = ["--figures", "p50"];
-        let urls = ["compare", &a.url("/"), &b.url("/")];
-        let ended = prony(&[&urls[..], &BLOCKS[..], &more[..], &figures[..]].concat());
-        assert_eq!(ended.code, 0, "{ended:?}");
-        let found = json(&ended);
-        let outcome = &change(&found, "p50")["outcome"];
-        assert!(outcome == "higher" || outcome == "undecided", "{found}");
-        let blocks = found["blocks"].as_array().expect("blocks");
-        assert_eq!(blocks.len(), 8);
+    let a = Serve::start(&["--latency", "fixed:20ms"]);
+    let b = Serve::start(&["--latency", "fixed:26ms"]);
+    let more = ["--hosts", "2", "--blocks", "4", "--json", "--quiet", "--accept-invalid"];
+    let figures = ["--figures", "p50"];
+    let urls = ["compare", &a.url("/"), &b.url("/")];
+    let ended = prony(&[&urls[..], &BLOCKS[..], &more[..], &figures[..]].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let found = json(&ended);
+    let blocks = found["blocks"].as_array().expect("blocks");
+    assert_eq!(blocks.len(), 8);
+    for block in blocks {
         // 200 per second for 0.5 s, from both workers together.
-        assert!(blocks.iter().all(|block| block["requests"] == 100), "{found}");
-    });
+        assert_eq!(block["requests"], 100, "{found}");
+        let least = if block["target"] == "B" { 26e6 } else { 20e6 };
+        assert!(block["p50_ns"].as_f64().expect("a time") >= least * 0.999, "{block}");
+    }
 }
 
 /// The command that starts `prony serve` on a free port.
@@ -228,8 +234,8 @@ fn servers_are_started_for_each_block() {
     let ended = of(&fast, &slow, &[]);
     assert_eq!(ended.code, 0, "{ended:?}");
     let report = json(&ended);
-    let ratio = change(&report, "p50")["ratio"].as_f64().expect("a ratio");
-    assert!(ratio > 3.0, "{report}");
+    let p50 = |target: usize| targets(&report)[target]["p50_ns"].as_f64().expect("a time");
+    assert!(p50(0) >= 1e6 * 0.999 && p50(1) >= 20e6 * 0.999, "{report}");
     // CPU time is known of servers that prony starts, if it is long enough to be counted.
     assert!(report["changes"].as_array().expect("a list").iter().any(|c| c["figure"] == "cpu"));
     assert!(ended.stdout.contains("variance from start to start is part of the answer"));
@@ -271,13 +277,7 @@ fn an_interrupted_comparison_reports_what_it_knows() {
         "--blocks",
         "400",
     ]);
-    let mut seen = false;
-    let begun = Instant::now();
-    while !seen && begun.elapsed() < Duration::from_secs(60) {
-        seen = processes(&marker) > 1;
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(seen, "no server was started");
+    wait_until("a server", || processes(&marker) > 1);
     std::thread::sleep(Duration::from_millis(2_500));
     running.signal(Signal::INT);
     let ended = running.wait();
@@ -313,16 +313,14 @@ fn an_interrupted_comparison_reports_what_it_knows() {
 fn ctrl_c_ends_the_wait_for_a_server() {
     let _waiting = waiting();
     let url = "http://127.0.0.1:{port}/";
-    let (marker, most) = (format!("8{:09}", std::process::id()), Duration::from_secs(20));
+    let marker = format!("8{:09}", std::process::id());
     let command = format!("trap '' TERM; echo {{port}}; setsid sleep {marker} & sleep {marker}");
     let starts = ["--start-a", &command, "--start-b", &command, "--start-timeout", "1h"];
     let running = Running::start(&[&["compare", url, url][..], &starts].concat());
     wait_until("the server", || processes(&marker) >= 3);
-    let begun = Instant::now();
     running.signal(Signal::INT);
     let ended = running.wait();
     assert_eq!(ended.code, 130, "{ended:?}");
-    assert!(begun.elapsed() < most, "{:?}", begun.elapsed());
     assert_eq!(processes(&marker), 0, "a process is left");
 }
 

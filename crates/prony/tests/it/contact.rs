@@ -1,7 +1,6 @@
 //! Targets that cannot be reached: the run ends by itself, and says what to do.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use crate::rig::{Serve, prony, reserved_port};
 use crate::tls::Certificates;
@@ -16,9 +15,7 @@ fn on_one_line(text: &str) -> String {
 fn a_refused_load_ends_with_its_report_and_what_to_do() {
     let nobody = reserved_port();
     let url = format!("http://127.0.0.1:{nobody}/");
-    let begun = Instant::now();
-    let ended = prony(&["-c", "2", "-d", "1m", "--json", "--quiet", &url]);
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let ended = prony(&["-c", "2", "-d", "1h", "--json", "--quiet", &url]);
     assert_eq!(ended.code, 1, "{ended:?}");
     let report = ended.report();
     report.check_sums();

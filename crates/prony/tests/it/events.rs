@@ -36,11 +36,11 @@ fn measures_the_events_of_the_target_server() {
         let ends = ["begun", "ended_by_server", "empty", "incomplete", "failed"];
         assert_eq!(ends.map(|name| count(bodies, name)), [60, 60, 0, 0, 0]);
         for (name, least) in [("first_message", 50.0), ("first_content", 60.0)] {
-            let mean = mean_ms(&report, name);
-            assert!((least..least + 40.0).contains(&mean), "{name} {mean}");
+            assert!(report.ms(name, "min") >= least * 0.999, "{name}");
         }
-        let gap = mean_ms(&report, "message_gap");
-        assert!((4.9..10.0).contains(&gap), "{gap}");
+        // A late first event makes the gaps after it shorter: the last is due at its own time.
+        let last = report.ms("first_message", "mean") + 19.0 * report.ms("message_gap", "mean");
+        assert!(last >= 50.0 + 19.0 * 5.0 - 0.1, "{last}");
     }
 }
 
@@ -180,11 +180,13 @@ require('http').createServer((request, response) => {
         let served = log.lines().filter(|line| *line == path).count() as u64;
         assert_eq!(served, 300, "{format}");
         assert_eq!(count(tally(&report), "received"), served + 30 * done, "{format}");
-        let gap = mean_ms(&report, "message_gap");
-        assert!((2.0..20.0).contains(&gap), "{format} {gap}");
+        // The tenth event is written 40 ms after the request, the third, with the first content, 12
+        // ms after it; timers of Node.js may be a millisecond early. Late reads make gaps shorter.
+        let gaps = (9 + done) as f64 * mean_ms(&report, "message_gap");
+        let last = mean_ms(&report, "first_message") + gaps;
+        assert!(last >= 30.0, "{format} {last}");
         if format != "chunks" {
-            let wait = mean_ms(&report, "first_content") - mean_ms(&report, "first_message");
-            assert!((4.0..60.0).contains(&wait), "{format} {wait}");
+            assert!(report.ms("first_content", "min") >= 9.0, "{format}");
         }
     }
 }
@@ -207,7 +209,7 @@ fn opens_streams_of_the_target_server_again() {
         let counts = counts.map(|name| count(&bodies["reconnects"], name));
         assert_eq!(counts, [60, 60, 60, 0, 0, 0]);
         let outage = mean_ms(&report, "reconnect");
-        assert!((50.0..90.0).contains(&outage), "{outage}");
+        assert!(outage >= 50.0, "{outage}");
     }
     // On a busy machine, the run is not valid.
     let late = ["--threshold", "reconnect.max < 1us", "--accept-invalid"];

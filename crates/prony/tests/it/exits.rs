@@ -1,7 +1,7 @@
 //! The exit codes. For 98 see `limited`, for 130 `signals`.
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 use tempfile::TempDir;
@@ -33,11 +33,9 @@ fn exits_with_1_if_nothing_listens() {
 fn exits_with_1_if_the_server_never_replies() {
     let _alone = alone();
     let server = Serve::start(&["--latency", "1h"]);
-    let begun = Instant::now();
     let url = server.url("/");
     let ended = prony(&["-r", "50", "-d", "1s", "--timeout", "400ms", "--json", "--quiet", &url]);
     assert_eq!(ended.code, 1, "{ended:?}");
-    assert!(begun.elapsed() < Duration::from_secs(10));
     let report = ended.report();
     report.check_sums();
     assert_eq!(report.errors("request-timeout"), 50);

@@ -20,7 +20,7 @@ use prony_run::plan_file;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::rig::{Report, Running, Serve, command, prony, served, wait_until, waiting};
+use crate::rig::{Report, Running, Serve, command, prony, served, sockets, wait_until, waiting};
 
 fn unix_ns() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later").as_nanos() as u64
@@ -196,11 +196,11 @@ fn a_job_for_kubernetes_carries_its_plan() {
     }
 }
 
-/// A run of three workers, one of which gets a signal after the third second.
+/// A run of three workers, one of which gets a signal after some seconds.
 fn hurt(how: Signal, words: &[&str]) -> (i32, Report, String) {
     let server = Serve::start(&[]);
     let url = server.url("/");
-    let common = ["-r", "300", "-d", "8s", "--hosts", "3", "--json", "--no-progress", &url];
+    let common = ["-r", "300", "--hosts", "3", "--json", "--no-progress", &url];
     let client = Running::start(&[&common, words].concat());
     let driver = client.pid();
     wait_until("three workers", || children(driver).len() == 3);
@@ -225,7 +225,7 @@ fn hurt(how: Signal, words: &[&str]) -> (i32, Report, String) {
 #[test]
 fn a_killed_worker_is_named_and_its_share_is_not_moved() {
     let _waiting = waiting();
-    let (code, report, stderr) = hurt(Signal::KILL, &[]);
+    let (code, report, stderr) = hurt(Signal::KILL, &["-d", "14s"]);
     assert_eq!(code, 98);
     assert!(stderr.contains(" was lost after "), "{stderr}");
     assert!(stderr.contains("its process was killed by signal 9"), "{stderr}");
@@ -238,7 +238,7 @@ fn a_killed_worker_is_named_and_its_share_is_not_moved() {
     // Its reported seconds are kept, and the others have sent only their own shares.
     assert!(lost["replies"].as_u64().expect("a count") >= 100, "{lost}");
     for host in hosts.iter().filter(|host| !host["lost"].is_object()) {
-        assert_eq!(host["replies"], 800, "{host}");
+        assert_eq!(host["replies"], 1_400, "{host}");
     }
     // 300 per second were planned; after the loss, two of three shares were offered.
     let rows = report.0["measurement"]["offered"].as_array().expect("rows").clone();
@@ -246,9 +246,9 @@ fn a_killed_worker_is_named_and_its_share_is_not_moved() {
         .iter()
         .map(|row| (row["planned"].as_f64().expect("a number"), row["offered"].as_u64().expect("")))
         .collect();
-    assert_eq!(rows.len(), 8, "{rows:?}");
+    assert_eq!(rows.len(), 14, "{rows:?}");
     assert!(rows.iter().all(|(planned, _)| (planned - 300.0).abs() < 1e-6), "{rows:?}");
-    assert_eq!((rows[0].1, rows[6].1, rows[7].1), (300, 200, 200), "{rows:?}");
+    assert_eq!((rows[0].1, rows[12].1, rows[13].1), (300, 200, 200), "{rows:?}");
     let all: u64 = rows.iter().map(|&(_, offered)| offered).sum();
     assert_eq!(all, report.count("started"));
 }
@@ -256,14 +256,12 @@ fn a_killed_worker_is_named_and_its_share_is_not_moved() {
 #[test]
 fn a_silent_worker_is_lost_and_can_stop_the_run() {
     let _waiting = waiting();
-    let began = Instant::now();
-    let (code, report, stderr) = hurt(Signal::STOP, &["--on-loss", "stop"]);
+    // It has no other end within the limit of the rig.
+    let (code, report, stderr) = hurt(Signal::STOP, &["--on-loss", "stop", "-d", "1h"]);
     assert_eq!(code, 98, "{stderr}");
     assert!(stderr.contains("it was silent for "), "{stderr}");
-    for host in hosts(&report).iter().filter(|host| !host["lost"].is_object()) {
-        assert!(host["replies"].as_u64().expect("a count") < 800, "it went on: {host}");
-    }
-    assert!(began.elapsed() < Duration::from_secs(60));
+    let lost = hosts(&report).iter().filter(|host| host["lost"].is_object()).count();
+    assert_eq!((hosts(&report).len(), lost), (3, 1));
 }
 
 #[test]
@@ -271,7 +269,7 @@ fn workers_end_with_their_driver() {
     let _waiting = waiting();
     let server = Serve::start(&[]);
     let url = server.url("/");
-    let mut client = command(&["-r", "200", "-d", "60s", "--hosts", "3", "--quiet", &url]);
+    let mut client = command(&["-r", "200", "-d", "1h", "--hosts", "3", "--quiet", &url]);
     let mut client = client.spawn().expect("the binary starts");
     let driver = client.id();
     wait_until("three workers", || children(driver).len() == 3);
@@ -287,48 +285,49 @@ fn workers_end_with_their_driver() {
 fn an_interruption_drains_all_workers() {
     let _waiting = waiting();
     let server = Serve::start(&["--latency", "200ms"]);
-    let url = server.url("/");
-    let words = ["-r", "200", "-d", "60s", "--hosts", "2", "--json", "--quiet", &url];
+    let (url, before) = (server.url("/"), sockets(server.pid()));
+    let words = ["-r", "200", "-d", "1h", "--drain", "1h", "--hosts", "2", "--json", "--quiet"];
+    let words = [&words[..], &[&url]].concat();
     let client = Running::start(&words);
     let driver = client.pid();
     wait_until("two workers", || children(driver).len() == 2);
-    thread::sleep(Duration::from_secs(3));
+    wait_until("connections of both", || sockets(server.pid()) >= before + 2);
+    thread::sleep(Duration::from_secs(2));
     client.signal(Signal::INT);
     let ended = client.wait();
     assert_eq!(ended.code, 130, "{ended:?}");
     let report = ended.report();
     report.check_sums();
     assert_eq!((report.count("unfinished"), report.count("failed")), (0, 0));
-    assert!(report.count("replies") > 50, "{}", report.count("replies"));
+    assert!(report.count("replies") > 0, "{ended:?}");
     assert_eq!(served(&server.stop(), "replies"), report.count("replies"));
 }
 
 #[test]
 fn a_second_interruption_stops_all_workers_at_once() {
     let _waiting = waiting();
-    let server = Serve::start(&["--latency", "20s"]);
-    let url = server.url("/");
-    let client =
-        Running::start(&["-r", "100", "-d", "60s", "--hosts", "2", "--json", "--quiet", &url]);
+    let server = Serve::start(&["--latency", "1h"]);
+    let (url, before) = (server.url("/"), sockets(server.pid()));
+    let words = ["-r", "100", "-d", "1h", "--drain", "1h", "--timeout", "1h", "--hosts", "2"];
+    let client = Running::start(&[&words[..], &["--json", "--quiet", &url]].concat());
     let driver = client.pid();
     wait_until("two workers", || children(driver).len() == 2);
     let workers = children(driver);
-    thread::sleep(Duration::from_secs(3));
+    wait_until("connections of both", || sockets(server.pid()) >= before + 2);
+    thread::sleep(Duration::from_secs(2));
     client.signal(Signal::INT);
     thread::sleep(Duration::from_secs(1));
-    // It waits for replies that take 20 s.
+    // It waits for replies that take an hour.
     assert!(workers.iter().all(|&pid| is_alive(pid)) && is_alive(driver));
-    let begun = Instant::now();
     client.signal(Signal::INT);
     let ended = client.wait();
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert_eq!(ended.code, 130, "{ended:?}");
     let report = ended.report();
     report.check_sums();
     assert_eq!((report.count("replies"), report.count("failed")), (0, 0));
     // Both workers had started requests, which are reported.
     let unfinished = report.count("unfinished");
-    assert!((50..500).contains(&unfinished), "{unfinished}");
+    assert!(unfinished > 0, "{ended:?}");
     assert_eq!(unfinished, report.count("started"));
     let lost = hosts(&report).iter().filter(|host| host["lost"].is_object()).count();
     assert_eq!((hosts(&report).len(), lost), (2, 0));
@@ -339,9 +338,9 @@ fn a_second_interruption_stops_all_workers_at_once() {
 #[test]
 fn goals_and_thresholds_end_the_whole_run() {
     let _waiting = waiting();
-    let server = Serve::start(&["--status", "200:50,503:50", "--latency", "exp:2ms"]);
+    let server = Serve::start(&["--status", "200:50,503:50", "--latency", "exp:100ms"]);
     let url = server.url("/");
-    let load = ["--hosts", "2", "-r", "500", "-d", "60s", "--accept-invalid", "--quiet", "--json"];
+    let load = ["--hosts", "2", "-r", "500", "-d", "1h", "--accept-invalid", "--quiet", "--json"];
     let run = |words: &[&str]| {
         let start = Instant::now();
         let ended = prony(&[&load[..], words, &[&url]].concat());
@@ -349,13 +348,12 @@ fn goals_and_thresholds_end_the_whole_run() {
     };
     let (ended, took) = run(&["--threshold", "errors < 5%, abort after 3s"]);
     assert_eq!(ended.code, 99, "{ended:?}");
-    assert!((3.0..20.0).contains(&took), "{took} s: {ended:?}");
+    assert!(took >= 3.0, "{took} s: {ended:?}");
     let notes = ended.report().0["run"]["notes"].to_string();
     assert!(notes.contains("'errors < 5%, abort after 3s' was missed beyond doubt"), "{notes}");
 
-    let (ended, took) = run(&["--until", "p50 +- 20%"]);
+    let (ended, _) = run(&["--until", "p50 +- 20%"]);
     assert_eq!(ended.code, 0, "{ended:?}");
-    assert!(took < 40.0, "{took} s: {ended:?}");
     let report = ended.report();
     assert_eq!(report.0["run"]["until"]["reached"], true, "{}", report.0["run"]["until"]);
     assert_eq!(report.0["run"]["interrupted"], false);
@@ -416,9 +414,8 @@ fn watched(
 fn offsets_of_clocks_are_measured_and_corrected() {
     let _waiting = waiting();
     let server = Serve::start(&[]);
-    // Each worker's offset of -9 s to 9 s depends on its process number.
-    let script =
-        "n=$(( $$ % 7 - 3 )); exec PRONY worker --threads 1 --clock-offset $(( n * 3000000000 ))";
+    // Each worker's offset of -9,000 s to 9,000 s depends on its process number.
+    let script = "n=$(( $$ % 7 - 3 )); exec PRONY worker --threads 1 --clock-offset $(( n * 3000000000000 ))";
     let (whole, said) = with_workers(script, &server.url("/"), 3);
     let whole = whole.expect("it was run");
     assert_eq!(said, [""; 0]);
@@ -427,13 +424,13 @@ fn offsets_of_clocks_are_measured_and_corrected() {
     let hosts = whole.run.hosts.as_ref().expect("hosts");
     for host in &hosts.hosts {
         let clock = host.clock.expect("it was measured");
-        let (third, bound) = (3_000_000_000_i64, clock.bound.0 as i64);
+        let (third, bound) = (3_000_000_000_000_i64, clock.bound.0 as i64);
         let off = (clock.offset_ns + third / 2).rem_euclid(third) - third / 2;
-        assert!(off.abs() <= bound, "{clock:?} is no multiple of 3 s");
-        assert!(host.start_late.expect("an agreed start") < Span::from_secs(3), "{host:?}");
+        assert!(off.abs() <= bound, "{clock:?} is no multiple of 3,000 s");
+        assert!(host.start_late.expect("an agreed start") < Span::from_secs(1_000), "{host:?}");
     }
-    // Series are aligned by the agreed start, so no interval is off by seconds.
-    assert!(whole.main.window() < Span::from_secs(4), "{}", whole.main.window());
+    // Series are aligned by the agreed start, so no interval is off by an hour.
+    assert!(whole.main.window() < Span::from_secs(1_000), "{}", whole.main.window());
 }
 
 /// With many workers, the driver can take longer to merge reports than a worker may be silent.

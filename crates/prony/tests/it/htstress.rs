@@ -4,13 +4,14 @@
 
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::rig::{Ended, Running, alone, prony, reserved_port};
+use crate::rig::{Ended, Running, alone, prony, reserved_port, wait_until};
 use crate::scripted::{Deed, Scripted, reply, send};
 
 fn run(words: &[&str]) -> Ended {
@@ -200,10 +201,8 @@ const BAD: [f64; 4] = [3.0, 0.0, 3.0, 0.0];
 fn does_not_wait_for_a_server_that_keeps_the_connection_open() {
     let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec();
     let server = Scripted::start(move |_, _| Deed::Keep(bytes.clone()));
-    let begun = Instant::now();
     let ended = run(&["-n", "3", &server.address()]);
     assert_eq!((ended.code, counts(&ended)), (0, GOOD), "{ended:?}");
-    assert!(begun.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
@@ -211,9 +210,7 @@ fn a_server_that_only_resets_ends_the_run() {
     let _alone = alone();
     let server = Scripted::start(|_, _| Deed::Reset);
     for number in ["1000000", "0"] {
-        let begun = Instant::now();
         let ended = run(&["-n", number, "-c", "2", &server.address()]);
-        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
         assert_eq!((ended.code, number == "0"), (1, ended.stdout.starts_with('[')), "{ended:?}");
         let [requests, good, bad, errors] = counts(&ended);
         assert!((requests, good, bad) == (0.0, 0.0, 0.0) && errors > 0.0, "{ended:?}");
@@ -236,11 +233,13 @@ fn lost_requests_are_replaced() {
 #[test]
 fn connections_are_counted_for_each_thread() {
     let _alone = alone();
-    let slow = |_: usize, _: &str| {
-        thread::sleep(Duration::from_millis(100));
+    // The first replies wait until all connections have a request.
+    let begun = AtomicUsize::new(0);
+    let server = Scripted::start(move |_, _| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        wait_until("15 requests", || begun.load(Ordering::Relaxed) >= 15);
         reply(200, "")
-    };
-    let server = Scripted::start(slow);
+    });
     let ended = run(&["-n", "60", "-c", "5", "-t", "3", &server.address()]);
     assert_eq!(counts(&ended), [60.0, 60.0, 0.0, 0.0], "{ended:?}");
     assert_eq!(server.busy_max(), 15);
@@ -258,19 +257,15 @@ fn signals_end_the_run_with_a_result() {
             reply(200, "")
         });
         let load = Running::start(&["htstress", "--no-extras", &server.address()]);
-        let begun = Instant::now();
-        while server.begun() < requests {
-            assert!(begun.elapsed() < Duration::from_secs(60), "no request came");
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("the requests", || server.begun() >= requests);
         load.signal(signal);
-        let begun = Instant::now();
         let ended = load.wait();
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         assert_eq!(ended.code, 0, "{ended:?}");
         assert!(ended.stdout.starts_with("[Press Ctrl-C to finish]\n"), "{ended:?}");
         let found = number(&ended, "requests:");
-        assert_eq!(found, requests as f64, "{ended:?}");
+        // More, if the signal was late.
+        assert_eq!(found, server.requests().len() as f64, "{ended:?}");
+        assert!(found >= requests as f64, "{ended:?}");
         // The numbers are consistent.
         let rate = found / number(&ended, "seconds:");
         assert!((rate / number(&ended, "requests/sec:") - 1.0).abs() < 0.01, "{ended:?}");

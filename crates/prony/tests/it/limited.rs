@@ -1,19 +1,17 @@
-//! A client without enough CPU time gets the verdict CLIENT-LIMITED.
+//! A client without enough CPU time gets the verdict CLIENT-LIMITED. (That one with enough is VALID
+//! is checked by `cargo xtask truth`, in a virtual machine that has nothing else to do.)
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 use rustix::process::Signal;
 
-use crate::rig::{Running, Serve, alone, once_of_three, prony};
-use crate::stolen::{STOLEN_MIN, stolen};
+use crate::rig::{Running, Serve, alone};
 
 /// Runs a load of 3 s with 5 % of a core: the process is stopped for 95 ms of every 100 ms.
 fn throttled(args: &[&str]) -> crate::rig::Ended {
     let client = Running::start(args);
-    // On a busy machine the start can take seconds.
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(10) && is_running(client.pid()) {
+    for _ in (0..900).take_while(|_| is_running(client.pid())) {
         client.signal(Signal::STOP);
         thread::sleep(Duration::from_millis(95));
         client.signal(Signal::CONT);
@@ -80,24 +78,4 @@ fn text_report_shows_the_verdict() {
     let ended = throttled(&["-r", "500", "-d", "3s", "-c", "20", "--quiet", &server.url("/")]);
     assert_eq!(ended.code, 98, "{ended:?}");
     assert!(ended.stdout.contains("CLIENT-LIMITED"), "{}", ended.stdout);
-}
-
-#[test]
-fn a_client_with_cpu_is_valid() {
-    let _alone = alone();
-    // Allow a send lag of a tenth of the response time on a shared machine.
-    let server = Serve::start(&["--latency", "100ms"]);
-    once_of_three(|| {
-        let before = stolen();
-        let ended = prony(&["-r", "200", "-d", "3s", "--json", "--quiet", &server.url("/")]);
-        let taken = stolen() - before;
-        let report = ended.report();
-        let reasons = report.0["verdict"]["reasons"].as_array().cloned().unwrap_or_default();
-        if taken >= STOLEN_MIN && reasons.iter().any(|r| r["kind"] == "cpu-stolen") {
-            // The kernel reports that the host took the CPU away, so the verdict is correct.
-            assert_eq!((ended.code, report.verdict()), (98, "CLIENT-LIMITED"), "{reasons:#?}");
-            return;
-        }
-        assert_eq!((ended.code, report.verdict()), (0, "VALID"), "{:#}", report.0["verdict"]);
-    });
 }

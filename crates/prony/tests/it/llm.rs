@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::rig::{Other, Report, Serve, alone, command, measure, once_of_three, prony};
+use crate::rig::{Other, Report, Serve, alone, command, measure, prony};
 
 fn tally(report: &Report) -> &Value {
     &report.0["measurement"]["tally"]["tokens"]
@@ -45,14 +45,14 @@ fn measures_the_tokens_of_the_target_server() {
         let counts = names.map(|name| count(&report, name));
         assert_eq!(counts, [60, 60, 60 * 15, 60 * 60, 60 * 33, 60], "{dialect}");
         assert_eq!(tally(&report)["finished"]["stop"], 60);
-        // A late first chunk makes the gaps after it shorter: the last is due at its own time.
-        for (name, least) in [("ttft", 50.0), ("ttft_service", 50.0), ("chunk_gap", 7.0)] {
-            let mean = report.ms(name, "mean");
-            assert!((least..least + 40.0).contains(&mean), "{dialect} {name} {mean}");
+        for name in ["ttft", "ttft_service"] {
+            assert!(report.ms(name, "min") >= 50.0 * 0.999, "{dialect} {name}");
         }
-        // Not a chunk, but a token each.
+        // A late first chunk makes the gaps after it shorter: the last is due at its own time. The
+        // same time has 14 chunks and 59 tokens.
         let itl = report.ms("itl", "mean");
-        assert!(itl < 6.0, "{dialect} {itl}");
+        let by_chunks = 14.0 * report.ms("chunk_gap", "mean") / 59.0;
+        assert!((itl / by_chunks - 1.0).abs() < 0.01, "{dialect} {itl} {by_chunks}");
         let first = report.ms("ttft_service", "mean");
         for last in [first + 14.0 * report.ms("chunk_gap", "mean"), first + 59.0 * itl] {
             assert!(last >= 50.0 + 14.0 * 8.0 - 0.1, "{dialect} {last}");
@@ -133,7 +133,10 @@ fn a_tokenizer_counts_the_tokens_of_replies_without_usage() {
     report.check_sums();
     assert_eq!(names.map(|name| count(&report, name)), [60, 60, 60 * 15, 60 * 60, 60, 60]);
     let itl = report.ms("itl", "mean");
-    assert!((14.0 * 7.9 / 59.0..6.0).contains(&itl), "{itl}");
+    let last = report.ms("ttft_service", "mean") + 59.0 * itl;
+    assert!(last >= 50.0 + 14.0 * 8.0 - 0.1, "{last}");
+    let by_chunks = 14.0 * report.ms("chunk_gap", "mean") / 59.0;
+    assert!((itl / by_chunks - 1.0).abs() < 0.01, "{itl} {by_chunks}");
     let text = prony(&[&with[..], &["--accept-invalid"]].concat()).stdout;
     assert!(text.contains(", those of 60 replies counted by the tokenizer"), "{text}");
     // Its numbers come first, and without both there are none.
@@ -384,10 +387,6 @@ impl Written {
     fn latency(&self) -> f64 {
         self.chunks[self.chunks.len() - 1] - self.start
     }
-
-    fn itl(&self) -> f64 {
-        (self.latency() - self.ttft()) / (self.chunks.len() - 1) as f64
-    }
 }
 
 /// The last `requests` in such a log.
@@ -405,13 +404,10 @@ fn written(log: &str, requests: usize) -> Vec<Written> {
     replies.into_iter().map(|(_, reply)| reply).collect()
 }
 
-/// Whether a figure is within 1 ms or 1 % of the truth.
-fn is_near(measured: f64, truth: f64) -> bool {
-    (measured - truth).abs() < f64::max(1.0, truth / 100.0)
-}
-
-/// Mean, median and 90th percentile of these times are those of the report, within 1 ms or 1 %.
-fn assert_times(report: &Report, name: &str, mut truth: Vec<f64>) {
+/// Mean, median and 90th percentile of the report are at least these times, within the width of a
+/// bin. What the server writes is read later, and its request was sent earlier, so no time is
+/// shorter than by the stamps of the server, whatever else the machine does.
+fn assert_at_least(report: &Report, name: &str, mut truth: Vec<f64>) {
     truth.sort_by(f64::total_cmp);
     let n = truth.len();
     let quantile = |q: f64| truth[(q * n as f64).ceil() as usize - 1];
@@ -419,12 +415,13 @@ fn assert_times(report: &Report, name: &str, mut truth: Vec<f64>) {
     for (figure, truth) in [("mean", mean), ("p50", quantile(0.5)), ("p90", quantile(0.9))] {
         let measured = report.ms(name, figure);
         println!("{name} {figure}: {measured:.2} ms, and {truth:.2} ms by the log of the server");
-        assert!(is_near(measured, truth), "{name} {figure}: {measured} and not {truth}");
+        assert!(measured >= truth * 0.999, "{name} {figure}: {measured}, and {truth} at least");
     }
 }
 
-/// Each figure is within 1 ms or 1 % of what that server has done, and tokens are those of its own
-/// count. Its times have a distribution; a reply lasts from its request to its last chunk.
+/// Times are at least what that server has done, the times between tokens are what is left of each
+/// reply after its first, and tokens are those of the server's own count. (How close they are is
+/// tested in virtual time.)
 #[test]
 fn figures_are_those_of_the_model_of_guidellm() {
     const LENGTH: f64 = 12.0;
@@ -436,48 +433,37 @@ fn figures_are_those_of_the_model_of_guidellm() {
     let url = server.url("/v1");
     let load = ["llm", "--model", "m", "-r", "9", "-d", "12s", "--output-tokens", "30"];
     let slo = ["--slo", "ttft < 160ms, itl < 20.5ms", &url];
-    once_of_three(|| {
-        let report = measure(&[&load[..], &slo].concat());
-        assert_eq!((report.status(200), report.count("failed")), (REQUESTS as u64, 0));
-        let tokens = 30 * REQUESTS as u64;
-        let counts = ["replies", "output_tokens", "chunks"].map(|name| count(&report, name));
-        assert_eq!(counts, [REQUESTS as u64, tokens, tokens]);
-        let log = std::fs::read_to_string(server.file("written")).expect("a log");
-        let all = written(&log, REQUESTS);
-        let of = |figure: &dyn Fn(&Written) -> f64| all.iter().map(figure).collect::<Vec<_>>();
-        assert_times(&report, "ttft_service", of(&Written::ttft));
-        assert_times(&report, "itl", of(&Written::itl));
-        assert_times(&report, "service", of(&Written::latency));
-        let gaps = |reply: &Written| {
-            reply.chunks.windows(2).map(|two| two[1] - two[0]).collect::<Vec<_>>()
-        };
-        assert_times(&report, "chunk_gap", all.iter().flat_map(gaps).collect());
-        // From the intended start, a request is late by what the client has needed to send it.
-        assert!(report.ms("ttft", "mean") >= report.ms("ttft_service", "mean"));
-        let figure =
-            |name: &str| report.0["measurement"]["tokens"][name].as_f64().expect("a figure");
-        // The window of the load starts with its first request.
-        let start = all.iter().map(|reply| reply.start).fold(f64::MAX, f64::min);
-        let end = start + LENGTH * 1e3;
-        let inside = all.iter().flat_map(|reply| &reply.chunks).filter(|at| **at < end).count();
-        let rates = [
-            ("token_rate", inside as f64 / LENGTH),
-            ("token_rate_of_one", 1e3 / (of(&Written::itl).iter().sum::<f64>() / all.len() as f64)),
-        ];
-        for (name, truth) in rates {
-            let measured = figure(name);
-            println!("{name}: {measured:.2}, and {truth:.2} by the log of the server");
-            assert!((measured / truth - 1.0).abs() < 0.01, "{name}: {measured} and not {truth}");
-        }
-        // A reply that is within 1 ms of its limit of TTFT, or 1 % of that of ITL, may be on its
-        // other side.
-        let good = |more: f64| {
-            let keeps =
-                |r: &&Written| r.ttft() < 160.0 + more && r.itl() < 20.5 * (1.0 + more / 100.0);
-            all.iter().filter(keeps).count() as u64
-        };
-        let found = count(&report, "good");
-        println!("good: {found}, and {} by the log of the server", good(0.0));
-        assert!((good(-1.0)..=good(1.0)).contains(&found), "{found} of {}", good(0.0));
-    });
+    let report = measure(&[&load[..], &slo].concat());
+    assert_eq!((report.status(200), report.count("failed")), (REQUESTS as u64, 0));
+    let tokens = 30 * REQUESTS as u64;
+    let counts = ["replies", "output_tokens", "chunks"].map(|name| count(&report, name));
+    assert_eq!(counts, [REQUESTS as u64, tokens, tokens]);
+    let log = std::fs::read_to_string(server.file("written")).expect("a log");
+    let all = written(&log, REQUESTS);
+    let of = |figure: &dyn Fn(&Written) -> f64| all.iter().map(figure).collect::<Vec<_>>();
+    assert_at_least(&report, "ttft_service", of(&Written::ttft));
+    assert_at_least(&report, "service", of(&Written::latency));
+    // From the intended start, a request is late by what the client has needed to send it.
+    assert!(report.ms("ttft", "mean") >= report.ms("ttft_service", "mean"));
+    // 29 gaps follow the first chunk of each reply, and end with it.
+    let rest = (report.ms("service", "mean") - report.ms("ttft_service", "mean")) / 29.0;
+    for name in ["itl", "chunk_gap"] {
+        let mean = report.ms(name, "mean");
+        assert!((mean / rest - 1.0).abs() < 0.01, "{name}: {mean}, and {rest} by the whole");
+    }
+    let figure = |name: &str| report.0["measurement"]["tokens"][name].as_f64().expect("a figure");
+    let of_one = 1e3 / report.ms("itl", "mean");
+    let found = figure("token_rate_of_one");
+    assert!((found / of_one - 1.0).abs() < 0.01, "{found} per second, and {of_one} by the gaps");
+    // The window of the load starts before its first request: what the client has counted in it,
+    // the server had written by then.
+    let start = all.iter().map(|reply| reply.start).fold(f64::MAX, f64::min);
+    let end = start + LENGTH * 1e3;
+    let inside = all.iter().flat_map(|reply| &reply.chunks).filter(|at| **at < end).count();
+    let (found, most) = (figure("token_rate"), inside as f64 / LENGTH);
+    assert!(found > 0.0 && found <= most * 1.001, "{found} per second, and {most} at most");
+    // A reply that keeps its limits here keeps that of its first token there.
+    let good = all.iter().filter(|reply| reply.ttft() < 160.0).count() as u64;
+    let found = count(&report, "good");
+    assert!(found <= good, "{found} are good, and {good} by their first tokens at the server");
 }

@@ -77,14 +77,13 @@ mod scenarios;
 mod scripted;
 mod secrets;
 mod selftest;
+mod sides;
 mod signals;
 mod signing;
 mod simulated;
 mod sockets;
 mod spectrum;
 mod stamps;
-#[path = "../shared/stolen.rs"]
-mod stolen;
 mod strangers;
 mod thresholds;
 mod times;

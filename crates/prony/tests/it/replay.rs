@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use tempfile::TempDir;
 
-use crate::rig::{Report, Serve, alone, command, once_of_three, prony, served, slow, waiting};
+use crate::rig::{Report, Serve, alone, command, prony, served, slow, waiting};
 
 pub(crate) const FORMAT: &str = "$remote_addr - [$msec] \"$request\" $status $request_time";
 const SECOND: u64 = 1_000_000_000;
@@ -329,19 +329,19 @@ fn requests_of_a_client_are_sent_in_the_order_of_the_log() {
         }
         fs::write(&path, text).expect("written");
         let log = path.to_str().expect("UTF-8");
-        // A busy machine can delay threads of the server, but cannot put requests in order.
-        once_of_three(|| {
-            let (url, got) = keeping();
-            let line = ["replay", log, "--log-format", format, "--to", &url, "--by", by, "-t", "2"];
-            let ended = prony(&[&line[..], &["--accept-invalid", "--json", "--quiet"]].concat());
-            assert_eq!(ended.code, 0, "{ended:?}");
-            let mut got: Vec<String> = got.try_iter().map(|(line, ..)| line).collect();
-            let client = |line: &String| line.as_bytes()[5];
-            got.sort_by_key(client);
-            assert!(got.len() == 400 && got.is_sorted(), "{by}: {got:?}");
-            let replay = &ended.report().0["run"]["replay"];
-            assert_eq!((&replay["by"], &replay["only_until_sent"]), (&by.into(), &true.into()));
-        });
+        let (url, got) = keeping();
+        // One connection for each thread: the server sees the order on each of them, whatever its
+        // threads do.
+        let line = ["replay", log, "--log-format", format, "--to", &url, "--by", by, "-t", "2"];
+        let more = ["-c", "2", "--accept-invalid", "--json", "--quiet"];
+        let ended = prony(&[&line[..], &more].concat());
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let mut got: Vec<String> = got.try_iter().map(|(line, ..)| line).collect();
+        let client = |line: &String| line.as_bytes()[5];
+        got.sort_by_key(client);
+        assert!(got.len() == 400 && got.is_sorted(), "{by}: {got:?}");
+        let replay = &ended.report().0["run"]["replay"];
+        assert_eq!((&replay["by"], &replay["only_until_sent"]), (&by.into(), &true.into()));
     }
 }
 
@@ -422,58 +422,53 @@ fn timed_log() -> String {
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// A server whose times are longer by half than those of the log is found, in every format.
+/// A server whose times are longer by half than those of the log is found, in every format: in
+/// virtual time, as other load on a machine makes times longer.
 #[test]
 fn response_times_are_compared_with_those_of_the_log() {
-    let _waiting = waiting();
     let folder = TempDir::new().expect("a folder");
     let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let (log, page, saved) = (file("access.log"), file("a.html"), file("a.json"));
     fs::write(&log, timed_log()).expect("written");
-    once_of_three(|| {
-        let server = Serve::start(&["--latency", "lognormal:30ms:0.5"]);
-        let line = ["replay", &log, "--log-format", FORMAT, "--to", &server.url("")];
-        let more = ["--accept-invalid", "-c", "200", "-o", &page, "-o", &saved];
-        let ended = prony(&[&line[..], &more].concat());
-        assert_eq!(ended.code, 0, "{ended:?}");
-        let json = fs::read_to_string(&saved).expect("a report");
-        let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
-        let against = &report["measurement"]["against_log"];
-        assert_eq!(against["resolution_ns"], 1_000, "{against}");
-        let rows = against["requests"].as_array().expect("rows");
-        let names: Vec<&serde_json::Value> = rows.iter().map(|row| &row["name"]).collect();
-        assert_eq!(names, [&serde_json::Value::Null, &"GET /item/*".into(), &"GET /user/*".into()]);
-        assert_eq!(
-            (&rows[0]["log_requests"], &rows[0]["requests"]),
-            (&1_800.into(), &2_000.into()),
-            "failures of the log are left out"
-        );
-        for change in &rows[0]["changes"].as_array().expect("changes")[..3] {
-            let value = |key: &str| change[key].as_f64().expect("a number");
-            assert_eq!(change["outcome"], "higher", "{change}");
-            // The network and this machine add to the times, but little to 30 ms.
-            assert!(value("ratio_lo") < 1.65 && value("ratio_hi") > 1.5, "{change}");
-            let longer = value("log_ns") * (value("ratio") - 1.0);
-            assert!((value("difference_ns") / longer - 1.0).abs() < 1e-9, "{change}");
-        }
-        let sentence = rows[0]["changes"][0]["sentence"].as_str().expect("a sentence").to_owned();
-        assert!(
-            sentence.starts_with("the mean is ")
-                && sentence.contains(" % longer than in the log (")
-        );
-        // A saved report has the same.
-        let again = prony(&["report", &saved]);
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        for text in [&ended.stdout, &again.stdout] {
-            assert!(words(text).contains(&format!("against log all requests: {sentence}; p50 is")));
-            assert!(words(text).contains("Only the variance within the log and within this run"));
-            assert!(words(text).contains("The log has its times to 1 us"), "{text}");
-        }
-        let html = fs::read_to_string(&page).expect("a page");
-        assert!(
-            html.contains("<h2>Response times against the log</h2>") && html.contains(&sentence)
-        );
-    });
+    let line = ["replay", &log, "--log-format", FORMAT, "--to", "http://h"];
+    let more = ["--accept-invalid", "-c", "200", "-o", &page, "-o", &saved];
+    let world = ["--simulate", "3", "--simulate-latency", "lognormal:30ms:0.5"];
+    let ended = prony(&[&line[..], &more, &world].concat());
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let json = fs::read_to_string(&saved).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let against = &report["measurement"]["against_log"];
+    assert_eq!(against["resolution_ns"], 1_000, "{against}");
+    let rows = against["requests"].as_array().expect("rows");
+    let names: Vec<&serde_json::Value> = rows.iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, [&serde_json::Value::Null, &"GET /item/*".into(), &"GET /user/*".into()]);
+    assert_eq!(
+        (&rows[0]["log_requests"], &rows[0]["requests"]),
+        (&1_800.into(), &2_000.into()),
+        "failures of the log are left out"
+    );
+    for change in &rows[0]["changes"].as_array().expect("changes")[..3] {
+        let value = |key: &str| change[key].as_f64().expect("a number");
+        assert_eq!(change["outcome"], "higher", "{change}");
+        // The network adds to the times, but little to 30 ms.
+        assert!(value("ratio_lo") < 1.65 && value("ratio_hi") > 1.5, "{change}");
+        let longer = value("log_ns") * (value("ratio") - 1.0);
+        assert!((value("difference_ns") / longer - 1.0).abs() < 1e-9, "{change}");
+    }
+    let sentence = rows[0]["changes"][0]["sentence"].as_str().expect("a sentence").to_owned();
+    assert!(
+        sentence.starts_with("the mean is ") && sentence.contains(" % longer than in the log (")
+    );
+    // A saved report has the same.
+    let again = prony(&["report", &saved]);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in [&ended.stdout, &again.stdout] {
+        assert!(words(text).contains(&format!("against log all requests: {sentence}; p50 is")));
+        assert!(words(text).contains("Only the variance within the log and within this run"));
+        assert!(words(text).contains("The log has its times to 1 us"), "{text}");
+    }
+    let html = fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("<h2>Response times against the log</h2>") && html.contains(&sentence));
 }
 
 /// A log of 10 GB (with `SLOW=1`; else 200 MB), which is never stored, in constant memory.

@@ -7,8 +7,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{panic, thread};
 
 pub(crate) use crate::installed::have;
 pub(crate) use crate::reserved::reserved_port;
@@ -62,22 +62,6 @@ fn in_turn() {
 pub(crate) fn side_by_side<T: Send>(all: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
     let test = &test;
     thread::scope(|scope| all.into_iter().for_each(|one| drop(scope.spawn(move || test(one)))));
-}
-
-/// Runs a test of measured times, which must pass once in three attempts. A busy machine can make a
-/// run fail, but cannot make wrong times right.
-pub(crate) fn once_of_three(test: impl Fn()) {
-    let fails = || panic::catch_unwind(panic::AssertUnwindSafe(&test)).is_err();
-    if fails() && fails() {
-        test();
-    }
-}
-
-/// Whether more tasks want a processor than there are.
-pub(crate) fn is_busy() -> bool {
-    let load = fs::read_to_string("/proc/loadavg").expect("the load average");
-    let tasks: f64 = load.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
-    tasks > thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
 }
 
 /// Waits for a condition, for as long as a slow machine may need.
@@ -175,16 +159,25 @@ impl Running {
 
     /// Waits until the binary prints this line to standard error. Later output is left to `wait`.
     pub(crate) fn reported(&mut self, line: &str) {
+        self.reported_any(|read| (read == line).then_some(()));
+    }
+
+    /// Waits until something is found in a line that the binary prints to standard error, or in its
+    /// beginning, and returns it. A whole line ends with its line feed.
+    pub(crate) fn reported_any<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> T {
         let stderr = self.child.stderr.as_mut().expect("a pipe");
-        let (mut reported, mut byte) = (String::new(), [0]);
-        while reported != line {
-            if reported.ends_with('\n') {
-                reported.clear();
+        let (mut all, mut begin, mut byte) = (String::new(), 0, [0]);
+        loop {
+            if let Err(e) = stderr.read_exact(&mut byte) {
+                panic!("{}: a line was not reported ({e}): {all}", self.args);
             }
-            stderr
-                .read_exact(&mut byte)
-                .unwrap_or_else(|e| panic!("'{line}' was not reported: {e}"));
-            reported.push(byte[0].into());
+            all.push(byte[0].into());
+            if let Some(found) = find(&all[begin..]) {
+                return found;
+            }
+            if byte == *b"\n" {
+                begin = all.len();
+            }
         }
     }
 
@@ -398,6 +391,17 @@ pub(crate) fn fetch(port: u16, path: &str) -> String {
 /// The number of open files of a process.
 pub(crate) fn descriptors(pid: u32) -> Option<usize> {
     fs::read_dir(Path::new("/proc").join(pid.to_string()).join("fd")).ok().map(Iterator::count)
+}
+
+/// The number of sockets of a process and of its children: of workers on other hosts, too.
+pub(crate) fn sockets(pid: u32) -> usize {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let links = fds.filter_map(|fd| fs::read_link(fd.path()).ok());
+    let own = links.filter(|link| link.to_string_lossy().starts_with("socket:")).count();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: String = children.collect();
+    own + children.split_whitespace().filter_map(|pid| pid.parse().ok()).map(sockets).sum::<usize>()
 }
 
 /// The number of files that a child process has open at its start: at least three.

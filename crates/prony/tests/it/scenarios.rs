@@ -121,7 +121,7 @@ fn groups_and_switches_are_in_each_other() {
     assert_eq!((&once["started"], &once["completed"]), (&json!(left), &json!(left)));
     // A reply takes 5 ms: three for those who pay, who are more than half, and one for the others.
     let ms = |field: &str| buy["duration"][field].as_f64().expect("a time") / 1e6;
-    assert!((5.0..15.0).contains(&ms("min_ns")) && ms("p50_ns") >= 15.0, "{buy}");
+    assert!(ms("min_ns") >= 5.0 && ms("p50_ns") >= 15.0, "{buy}");
     let all = 200 + 200 + 2 * paid + 200;
     assert_eq!(served(&server.stop(), "requests"), all);
     // The plan that is explained is the same.

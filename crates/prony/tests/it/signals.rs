@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::rig::{
-    Running, Serve, alone, command, descriptors, drivers, side_by_side, wait_until, waiting,
+    Running, Serve, alone, command, descriptors, drivers, side_by_side, sockets, wait_until,
+    waiting,
 };
 use crate::scripted::{Deed, Scripted};
 
@@ -22,30 +23,45 @@ fn most_at_100(started: Instant) -> u64 {
     started.elapsed().as_millis() as u64 / 10 + 10
 }
 
+/// A load at 100 requests per second that has no end of its own. If it does not stop at once, or
+/// when its requests have ended, it reaches the limit of the rig.
+const AT_100: [&str; 8] = ["-r", "100", "-d", "1h", "--drain", "1h", "--timeout", "1h"];
+
+/// Starts this load and its server, and waits until they have a connection for a while.
+fn at_100(latency: &str, more: &[&str]) -> (Serve, Running) {
+    let server = Serve::start(&["--latency", latency]);
+    let idle = server.descriptors_when_idle();
+    let client = Running::start(&[&AT_100[..], more, &[&server.url("/")]].concat());
+    connected(&server, idle + 1);
+    (server, client)
+}
+
+/// Waits until the server has this number of descriptors, and a request may be in flight.
+fn connected(server: &Serve, least: usize) {
+    wait_until("connections", || descriptors(server.pid()).is_some_and(|n| n >= least));
+    sleep(800);
+}
+
 #[test]
 fn first_signal_drains_and_reports() {
     let _alone = alone();
     let both = |driver| [Signal::INT, Signal::TERM].map(|signal| (driver, signal));
     side_by_side(drivers().into_iter().flat_map(both), |(driver, signal)| {
-        let server = Serve::start(&["--latency", "300ms"]);
-        let url = server.url("/");
-        let load = ["-r", "100", "-d", "60s", "--driver", driver, "--json", "--quiet", &url];
+        let more = ["--driver", driver, "--json", "--quiet", "--accept-invalid"];
         let started = Instant::now();
-        let client = Running::start(&load);
-        sleep(1_500);
+        let (server, client) = at_100("300ms", &more);
         client.signal(signal);
-        let (begun, most) = (Instant::now(), most_at_100(started));
         let ended = client.wait();
-        let took = begun.elapsed();
+        let most = most_at_100(started);
         assert_eq!(ended.code, 130, "{ended:?}");
-        assert!((200..5_000).contains(&took.as_millis()), "{took:?} for a drain of 300 ms");
         let report = ended.report();
         report.check_sums();
         assert_eq!(report.count("unfinished"), 0);
         assert_eq!(report.count("failed"), 0);
         let n = report.count("replies");
-        assert!((30..=most).contains(&n), "{n} requests at 100 a second, {most} at most");
-        assert_eq!(crate::rig::served(&server.stop(), "replies"), n);
+        assert!((1..=most).contains(&n), "{n} requests at 100 a second, {most} at most");
+        // One was by hand.
+        assert_eq!(crate::rig::served(&server.stop(), "replies"), n + 1);
     });
 }
 
@@ -53,19 +69,16 @@ fn first_signal_drains_and_reports() {
 fn second_signal_stops_at_once_and_reports() {
     let _alone = alone();
     side_by_side(drivers(), |driver| {
-        let server = Serve::start(&["--latency", "20s"]);
-        let url = server.url("/");
-        let load = ["-r", "100", "-d", "60s", "--driver", driver, "--json", "--quiet", &url];
-        let started = Instant::now();
-        let client = Running::start(&load);
-        sleep(800);
+        let more = ["--driver", driver, "--json", "--quiet", "--accept-invalid"];
+        let (server, started) = (mute(), Instant::now());
+        let url = format!("http://{}/", server.address());
+        let client = Running::start(&[&AT_100[..], &more, &[&url]].concat());
+        requests(&server, 10);
         client.signal(Signal::INT);
-        let most = most_at_100(started);
         sleep(300);
-        let begun = Instant::now();
         client.signal(Signal::INT);
         let ended = client.wait();
-        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+        let most = most_at_100(started);
         assert_eq!(ended.code, 130, "{ended:?}");
         let report = ended.report();
         report.check_sums();
@@ -78,13 +91,11 @@ fn second_signal_stops_at_once_and_reports() {
 #[test]
 fn text_report_of_an_interrupted_run_is_complete() {
     let _alone = alone();
-    let server = Serve::start(&["--latency", "5ms"]);
-    let client = Running::start(&["-c", "5", "-d", "60s", "-v", &server.url("/")]);
-    sleep(1_000);
+    let (_server, client) = at_100("5ms", &["-v"]);
     client.signal(Signal::INT);
     let ended = client.wait();
     assert_eq!(ended.code, 130, "{ended:?}");
-    for word in ["p99", "interrupted", "200"] {
+    for word in ["p50", "interrupted", "200"] {
         assert!(ended.stdout.contains(word), "{word}: {}", ended.stdout);
     }
     // On a busy machine, a more important reason may hide this one.
@@ -118,8 +129,25 @@ fn requests(server: &Scripted, n: usize) {
     sleep(200);
 }
 
+/// Waits for the message about this number of replies, or fewer, as those of which a worker has not
+/// said anything yet are not in it; with a limit of `most` seconds, or what is left of them when it
+/// is known.
+fn waits(client: &mut Running, replies: u64, most: u64) {
+    client.reported_any(|line| {
+        let rest = line.strip_prefix("prony: stopping: waiting for ")?;
+        let (waited, rest) = rest.split_once(if rest.starts_with("1 ") {
+            " reply, at most "
+        } else {
+            " replies, at most "
+        })?;
+        let left = rest.strip_suffix(" s; press Ctrl-C to stop at once\n")?;
+        let within = |text: &str, most| text.parse::<u64>().is_ok_and(|n| (1..=most).contains(&n));
+        (within(waited, replies) && within(left, most)).then_some(())
+    });
+}
+
 #[test]
-fn every_signal_waits_for_at_most_three_seconds() {
+fn every_signal_waits_for_three_seconds() {
     let _waiting = waiting();
     let all = |driver| [Signal::INT, Signal::TERM, Signal::HUP].map(|signal| (driver, signal));
     side_by_side(drivers().into_iter().flat_map(all), |(driver, signal)| {
@@ -129,19 +157,16 @@ fn every_signal_waits_for_at_most_three_seconds() {
         let url = format!("http://{}/", server.address());
         let outputs = [&json, &html].map(|p| p.to_str().expect("UTF-8"));
         let [json_name, html_name] = outputs;
-        let load = ["-c", "5", "-d", "60s", "--driver", driver, "-o", json_name];
+        let load = ["-c", "5", "-d", "1h", "--timeout", "1h", "--driver", driver, "-o", json_name];
         let mut client = Running::start(&[&load[..], &["-o", html_name, &url]].concat());
         requests(&server, 5);
         let begun = Instant::now();
         client.signal(signal);
-        client.reported(
-            "prony: stopping: waiting for 5 replies, at most 3 s; press Ctrl-C to stop at once\n",
-        );
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+        waits(&mut client, 5, 3);
         let ended = client.wait();
         let took = begun.elapsed();
         assert_eq!(ended.code, 130, "{ended:?}");
-        assert!((2_900..8_000).contains(&took.as_millis()), "{took:?} for a drain of 3 s");
+        assert!(took.as_millis() >= 2_900, "{took:?} for a drain of 3 s");
         assert!(ended.stdout.contains("5 unfinished"), "{}", ended.stdout);
         let text = std::fs::read_to_string(&json).expect("a report");
         let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -155,20 +180,19 @@ fn every_signal_waits_for_at_most_three_seconds() {
 #[test]
 fn ctrl_c_waits_longer_with_an_option_but_not_beyond_the_timeouts() {
     let _waiting = waiting();
-    let (server, most) = (mute(), "stopping: waiting for 5 replies, at most");
+    let server = mute();
     let url = format!("http://{}/", server.address());
-    let load = ["-c", "5", "-d", "60s", "--timeout", "6s", "--drain", "1h", "--json", &url];
+    let load = ["-c", "5", "-d", "1h", "--timeout", "6s", "--drain", "1h", "--json", &url];
     let mut client = Running::start(&load);
     requests(&server, 5);
-    let begun = Instant::now();
     client.signal(Signal::INT);
-    client.reported(&format!("prony: {most} 6 s; press Ctrl-C to stop at once\n"));
+    waits(&mut client, 5, 6);
     let ended = client.wait();
     assert_eq!(ended.code, 130, "{ended:?}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let report = ended.report();
     report.check_sums();
-    assert_eq!((report.count("failed"), report.count("unfinished")), (5, 0));
+    assert_eq!((report.count("failed") % 5, report.count("unfinished")), (0, 0));
+    assert!(report.ms("response", "min") >= 6_000.0);
 }
 
 /// The time of a signal is limited for each kind of load, whatever the timeout of its requests.
@@ -184,11 +208,11 @@ fn ctrl_c_waits_for_three_seconds_whatever_the_load() {
         path.to_str().expect("UTF-8").to_owned()
     };
     let sessions = "users = 3\n[[session]]\n[[session.request]]\nurl = 'URL'\n";
-    let sessions = plan("sessions.toml", &format!("duration = '60s'\ntimeout = '1h'\n{sessions}"));
-    let phases = "url = 'URL'\nduration = '60s'\ntimeout = '1h'\nconnections = 3\n";
+    let sessions = plan("sessions.toml", &format!("duration = '1h'\ntimeout = '1h'\n{sessions}"));
+    let phases = "url = 'URL'\nduration = '1h'\ntimeout = '1h'\nconnections = 3\n";
     let phases =
         plan("phases.toml", &format!("{phases}[[phases]]\nname = 'a'\n[[phases]]\nname = 'b'\n"));
-    let long = ["-d", "60s", "--timeout", "1h", "--json", "--accept-invalid"];
+    let long = ["-d", "1h", "--timeout", "1h", "--json", "--accept-invalid"];
     let of = |words: &[&str]| -> Vec<String> {
         words.iter().chain(&long).map(|word| (*word).to_owned()).collect()
     };
@@ -207,15 +231,19 @@ fn ctrl_c_waits_for_three_seconds_whatever_the_load() {
         (search.map(str::to_owned).into(), None),
     ];
     side_by_side(loads, |(load, unfinished)| {
+        // With `-p 2`, two requests share one.
+        let connections = unfinished.map_or(1, |n| if n == 6 { 3 } else { n as usize });
         let words: Vec<&str> = load.iter().map(String::as_str).collect();
         let client = Running::start(&words);
-        sleep(5_000);
+        // When all of them are open, no request has a reply within the hour.
+        wait_until("its connections", || sockets(client.pid()) >= connections);
+        sleep(2_000);
         let begun = Instant::now();
         client.signal(Signal::INT);
         let ended = client.wait();
         let took = begun.elapsed();
         assert_eq!(ended.code, 130, "{load:?}: {ended:?}");
-        assert!((2_000..20_000).contains(&took.as_millis()), "{load:?}: {took:?}, not 3 s");
+        assert!(took.as_millis() >= 2_000, "{load:?}: {took:?}, not 3 s");
         if let Some(n) = unfinished {
             let report = ended.report();
             report.check_sums();
@@ -233,14 +261,13 @@ fn any_second_signal_stops_at_once() {
     side_by_side(orders, |[first, second]| {
         let server = mute();
         let url = format!("http://{}/", server.address());
-        let client = Running::start(&["-c", "5", "-d", "60s", "--json", "--quiet", &url]);
+        let load = ["-c", "5", "-d", "1h", "--drain", "1h", "--timeout", "1h"];
+        let client = Running::start(&[&load[..], &["--json", "--quiet", &url]].concat());
         requests(&server, 5);
         client.signal(first);
         sleep(300);
-        let begun = Instant::now();
         client.signal(second);
         let ended = client.wait();
-        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
         assert_eq!((ended.code, ended.stderr.as_str()), (130, ""), "--quiet says nothing");
         assert_eq!(ended.report().count("unfinished"), 5);
     });
@@ -251,25 +278,21 @@ fn every_command_shows_what_it_waits_for() {
     let _waiting = waiting();
     let server = mute();
     let (address, url) = (server.address(), format!("http://{}/", server.address()));
-    let reported =
-        "prony: stopping: waiting for 2 replies, at most 3 s; press Ctrl-C to stop at once\n";
-    let one = "prony: stopping: waiting for 1 reply, at most 3 s; press Ctrl-C to stop at once\n";
-    let loads: [(&[&str], &str); 5] = [
-        (&["rtt", &address, "-c", "2"], reported),
-        (&["spectrum", &address], one),
-        (&["ab", "-c", "2", "-n", "9", &url], reported),
-        (&["wrk", "-t", "1", "-c", "2", &url], reported),
-        (&["htstress", "-c", "2", &url], reported),
+    let loads: [(&[&str], u64); 5] = [
+        (&["rtt", &address, "-c", "2"], 2),
+        (&["spectrum", &address], 1),
+        (&["ab", "-c", "2", "-n", "9", &url], 2),
+        (&["wrk", "-t", "1", "-c", "2", &url], 2),
+        (&["htstress", "-c", "2", &url], 2),
     ];
-    side_by_side(loads, |(load, reported)| {
+    side_by_side(loads, |(load, replies)| {
         // Protocols with a handshake wait for it, and the script does not reply to it.
         let mut client = Running::start(load);
-        sleep(1_500);
-        let begun = Instant::now();
+        wait_until("its connections", || sockets(client.pid()) >= replies as usize);
+        sleep(1_000);
         client.signal(Signal::TERM);
-        client.reported(reported);
+        waits(&mut client, replies, 3);
         client.wait();
-        assert!(begun.elapsed() < Duration::from_secs(8), "{load:?}: {:?}", begun.elapsed());
     });
 }
 
@@ -285,7 +308,7 @@ fn signals_leave_no_temporary_files() {
         let url = format!("http://{}/", server.address());
         let outputs = names.each_ref().map(|p| p.to_str().expect("UTF-8"));
         let [json, html] = outputs;
-        let args = ["-c", "2", "-d", "60s", "--quiet", "-o", json, "-o", html, &url];
+        let args = ["-c", "2", "-d", "1h", "--quiet", "-o", json, "-o", html, &url];
         let mut child = command(&args).spawn().expect("the binary starts");
         requests(&server, 2);
         for signal in signals {
@@ -310,11 +333,12 @@ fn signals_leave_no_temporary_files() {
 fn nohup_keeps_a_run_alive() {
     let _alone = alone();
     let server = Serve::start(&[]);
-    let args = ["-c", "1", "-d", "1s", "--json", "--quiet", &server.url("/")];
+    let idle = server.descriptors_when_idle();
+    let args = ["-c", "1", "-d", "3s", "--json", "--quiet", "--accept-invalid", &server.url("/")];
     let mut nohup = std::process::Command::new("nohup");
     nohup.arg(env!("CARGO_BIN_EXE_prony")).args(args).stdin(std::process::Stdio::null());
     let client = Running::of(nohup, &args);
-    sleep(500);
+    wait_until("a connection", || descriptors(server.pid()).is_some_and(|n| n > idle));
     client.signal(Signal::HUP);
     let ended = client.wait();
     assert_ne!(ended.code, 130, "{ended:?}");

