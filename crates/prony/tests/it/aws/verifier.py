@@ -9,11 +9,19 @@ import hmac
 import http.server
 import json
 import re
+import threading
 import urllib.parse
 
 SECRET = {"AKIDEXAMPLE": "wJalr/XUtn+FEMI", "AKIDOTHER": "other"}
 TOKENS = {"AKIDOTHER": "a/token=="}
 SEEN = collections.Counter()
+LOCK = threading.Lock()
+
+
+def count(what):
+    """Each connection has a thread, and `+=` reads before it writes."""
+    with LOCK:
+        SEEN[what] += 1
 
 
 def quote(text):
@@ -77,13 +85,13 @@ class Service(http.server.BaseHTTPRequestHandler):
         if self.path == "/stats":
             return self.answer(200, json.dumps(SEEN).encode())
         if self.path == "/open":
-            SEEN["unsigned" if "Authorization" not in self.headers else "signed"] += 1
+            count("unsigned" if "Authorization" not in self.headers else "signed")
             return self.answer(200)
         try:
-            SEEN[check(self.command, self.path, self.headers, body)] += 1
+            count(check(self.command, self.path, self.headers, body))
         except Exception as why:
             print(repr(why), flush=True)
-            SEEN["refused"] += 1
+            count("refused")
             return self.answer(403)
         if self.path == "/old":
             return self.answer(307, location="/new%20path?from=old")

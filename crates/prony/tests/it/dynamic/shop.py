@@ -5,11 +5,13 @@ import collections
 import http.server
 import json
 import secrets
+import threading
 import urllib.parse
 from http.cookies import SimpleCookie
 
 USERS = {"ann": "p&w=%+ü", "bob": 'qu"ote, comma', "eve": "plain"}
 COUNTS = collections.Counter()
+LOCK = threading.Lock()
 VISITS, SESSIONS = {}, {}
 
 
@@ -21,7 +23,9 @@ class Shop(http.server.BaseHTTPRequestHandler):
         return morsel.value if morsel else None
 
     def answer(self, what, status, body=b"", headers=()):
-        COUNTS[what] += 1
+        # Each connection has a thread, and `+=` reads before it writes.
+        with LOCK:
+            COUNTS[what] += 1
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)

@@ -7,9 +7,11 @@ import email.parser
 import email.policy
 import http.server
 import json
+import threading
 import zlib
 
 COUNTS = collections.Counter()
+LOCK = threading.Lock()
 
 
 def parts_of(kind, body):
@@ -51,10 +53,11 @@ class Forms(http.server.BaseHTTPRequestHandler):
             if self.headers.get("Content-Encoding") == "gzip":
                 body = zlib.decompress(body, wbits=31)
             kind = self.headers.get("Content-Type", "")
-            if kind.startswith("multipart/"):
-                COUNTS[json.dumps(parts_of(kind, body))] += 1
-            else:
-                COUNTS[body.decode()] += 1
+            is_form = kind.startswith("multipart/")
+            what = json.dumps(parts_of(kind, body)) if is_form else body.decode()
+            # Each connection has a thread, and `+=` reads before it writes.
+            with LOCK:
+                COUNTS[what] += 1
         except Exception as why:
             print(repr(why), flush=True)
             return self.answer(400)

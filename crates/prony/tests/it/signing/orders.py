@@ -7,10 +7,12 @@ import hashlib
 import hmac
 import http.server
 import json
+import threading
 import time
 
 KEY = b"a key, not in any plan"
 COUNTS = collections.Counter()
+LOCK = threading.Lock()
 
 
 def unpadded(text):
@@ -32,7 +34,9 @@ class Orders(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def answer(self, what, status, body=b""):
-        COUNTS[what] += 1
+        # Each connection has a thread, and `+=` reads before it writes.
+        with LOCK:
+            COUNTS[what] += 1
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
