@@ -27,7 +27,7 @@ pub(super) fn lines() -> String {
     }
     all += "kill $S; wait $S || true\n";
     all += "$PRONY serve 127.0.0.1:8022 --latency 100ms >/dev/null 2>&1 &\nS=$!\nsleep 0.5\n";
-    all += "$PRONY http://127.0.0.1:8022/ --rate 200 -d 3s --json --accept-invalid \
+    all += "$PRONY http://127.0.0.1:8022/ --rate 200 -d 3s --json --accept-invalid --quiet \
             >/out/sends-valid.json\n";
     all + "kill $S; wait $S || true\n"
 }

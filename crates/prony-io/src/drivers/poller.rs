@@ -218,9 +218,8 @@ mod tests {
             p.add(&b, 77, interest).unwrap();
             assert_eq!(p.poll(Span::ZERO), 0);
             a.write_all(b"x").unwrap();
-            let start = Instant::now();
+            // A wait that reaches its end has no event.
             assert_eq!(p.poll(Span::from_secs(20)), 1);
-            assert!(start.elapsed() < Duration::from_secs(10));
             assert_eq!(p.event(0), (77, libc::EPOLLIN as u32));
             // The edge was reported; there is no new one.
             assert_eq!(p.poll(Span::ZERO), 0);
