@@ -307,15 +307,12 @@ fn prints_tables_of_zeros_for_a_refused_port() {
     assert!(ours.contains("Total:          0    0   0.0      0       0\n"), "{ours}");
     assert!(ours.ends_with(" 100%      0 (longest request)\n"), "{ours}");
     if have("ab") {
-        // On a busy machine, its refused connects may differ by a tenth of a millisecond.
-        let mut theirs = tables(&real("ab", &words));
-        for _ in 0..5 {
-            if theirs == ours {
-                break;
-            }
-            theirs = tables(&real("ab", &words));
-        }
-        assert_eq!(theirs, ours);
+        // How long its refused connects take depends on the machine; the form does not.
+        let form = |table: &str| -> Vec<String> {
+            let word = |word: &str| word.replace(|c: char| c.is_ascii_digit() || c == '.', "");
+            table.split_whitespace().map(word).collect()
+        };
+        assert_eq!(form(&tables(&real("ab", &words))), form(&ours));
     }
 }
 

@@ -1,10 +1,7 @@
 //! `--simulate`: the same arguments give identical output.
 
-use std::fs;
-
-use tempfile::TempDir;
-
-use crate::rig::{Serve, measure, prony, waiting};
+use crate::rig::{prony, waiting};
+use crate::sides::Both;
 
 #[test]
 fn same_seed_gives_identical_output() {
@@ -110,39 +107,22 @@ fn times_of_streams_and_of_calls_are_those_of_arithmetic() {
     }
 }
 
+/// To the nanosecond. The server gets each request between its stamps of the client.
 #[test]
 fn same_seed_gives_the_same_schedule_on_the_network() {
     let _waiting = waiting();
-    let arrivals = |seed: &str| {
-        let folder = TempDir::new().expect("a folder");
-        let file = folder.path().join("arrivals");
-        let server = Serve::start(&["--record-arrivals", file.to_str().expect("UTF-8")]);
-        let load = ["-r", "200", "--arrivals", "poisson", "-d", "2s", "--seed", seed];
-        let report = measure(&[&load[..], &[&server.url("/")]].concat());
-        assert_eq!(report.0["plan"]["seed"], seed.parse::<u64>().expect("a number"));
-        server.stop();
-        let text = fs::read_to_string(file).expect("the arrivals");
-        text.lines().map(|l| l.parse().expect("a number")).collect::<Vec<f64>>()
+    let intended = |seed: &str| {
+        let load = ["-r", "200", "--arrivals", "poisson", "-d", "1s", "--seed", seed];
+        let both =
+            Both::measure(|url| load.iter().chain(&[url]).map(|word| (*word).to_owned()).collect());
+        assert_eq!(both.report.0["plan"]["seed"], seed.parse::<u64>().expect("a number"));
+        assert_eq!(both.agree(), Ok(()));
+        both.intended()
     };
-    let a = arrivals("3");
-    // A busy machine can delay arrivals, but cannot make different schedules equal.
-    let again: Vec<f64> = (0..3).map(|_| moved(&a, &arrivals("3"))).collect();
-    assert!(again.iter().any(|&share| share < 0.2), "of the arrivals {again:?} have moved");
-    let other = moved(&a, &arrivals("4"));
-    assert!(other > 0.6, "another seed is another schedule: {other}");
-}
-
-/// The share of arrivals that differ by more than 2 ms. A busy machine can delay each of them,
-/// including the first one, from which the times count.
-fn moved(a: &[f64], b: &[f64]) -> f64 {
-    if a.len() != b.len() {
-        return 1.0;
-    }
-    let mut by: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
-    by.sort_unstable_by(f64::total_cmp);
-    let middle = by[by.len() / 2];
-    let elsewhere = by.iter().filter(|by| (*by - middle).abs() > 2e-3).count();
-    elsewhere as f64 / a.len() as f64
+    let (one, again, other) = (intended("3"), intended("3"), intended("4"));
+    assert_eq!(one, again);
+    let same = one.iter().filter(|at| other.contains(at)).count();
+    assert!(same * 10 < one.len(), "another seed is another schedule: {same} are the same");
 }
 
 /// The simulated server has the services of the target server. Times of messages are those of

@@ -69,8 +69,9 @@ fn reads_what_a_server_pushes_and_broadcasts() {
     let load = ["--h2c", "-n", "20", "-c", "2", "--streams", "5", "--stream", "messages", &url];
     let report = measure(&[&load[..], &["--stream-events", "20", "-b", "subscribe"]].concat());
     assert_eq!((report.status(1000), messages(&report)[3]), (20, 400));
-    let gap = report.0["measurement"]["times"]["message_gap"]["mean_ns"].as_f64().expect("a mean");
-    assert!((9e6..20e6).contains(&gap), "{gap}");
+    // Late reads make gaps shorter: the last message is due at its own time.
+    let last = report.ms("first_message", "mean") + 19.0 * report.ms("message_gap", "mean");
+    assert!(last >= 19.0 * 10.0 - 0.1, "{last}");
     let counters = server.stop();
     assert_eq!((served(&counters, "sockets"), served(&counters, "violations")), (20, 0));
 
