@@ -147,7 +147,7 @@ fn measures_pings_and_matches_replies_by_their_stamps() {
     // Messages are due over 500 ms.
     let pings = &report.0["measurement"]["tally"]["pings"];
     let (sent, answered) = (count(pings, "sent"), count(pings, "answered"));
-    assert!(sent >= 24 && answered == sent, "{sent} {answered}");
+    assert!(sent >= 6 && answered == sent, "{sent} {answered}");
     assert!(report.ms("ping", "max") > 0.0);
     let counters = server.stop();
     assert_eq!(served(&counters, "violations"), 0);
