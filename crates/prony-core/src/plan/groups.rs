@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
-use super::control::{Step, steps};
+use super::steps::{Step, steps};
 
 /// Consecutive steps of sessions with a name. Its time is from the intended start of the first of
 /// these steps to the end of the last reply.

@@ -22,6 +22,7 @@ mod shard;
 mod shared;
 mod sigv4;
 mod socket;
+mod steps;
 mod stream;
 mod tls;
 mod tokens;
@@ -44,9 +45,7 @@ pub use crate::secret::Secret;
 pub use body_file::{BodyFile, ReadAt, Source};
 pub use checks::{Check, Checks, Condition, Order, Subject, TextTest};
 pub use clients::{Clients, Pace};
-pub use control::{
-    Alternative, AtLimit, Control, Gate, Retry, RetryOn, Step, Switch, Until, steps,
-};
+pub use control::{Alternative, AtLimit, Control, Gate, Retry, RetryOn, Switch, Until};
 pub use data::Data;
 pub use deal::Deal;
 pub use excerpt::PlanSize;
@@ -64,6 +63,7 @@ pub use shard::Shard;
 pub use shared::Shared;
 pub use sigv4::AwsSigning;
 pub use socket::{SocketStep, Wait};
+pub use steps::{Step, steps};
 pub use stream::{StreamFormat, StreamPlan};
 pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
 pub(crate) use tls::{group_id, suite_id, suite_ids, suite_name};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::control::{Step, steps};
+use super::steps::{Step, steps};
 use super::{Burst, CallSpec, Expect, HttpVersion, Plan, WebSocketPlan};
 use crate::units::Span;
 use crate::vars::{Awaited, Place};

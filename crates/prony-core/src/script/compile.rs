@@ -2,19 +2,16 @@
 
 use std::sync::Arc;
 
-use super::consistent::{check_alone, check_lengths, check_order};
+use super::call::{Call, misfit};
+use super::consistent::{INITIAL_MAX, check_alone, check_lengths, check_order};
 use super::cookies::{Jar, Origin};
-use super::flow::{ConditionPlace, Deciding, Flow};
+use super::flow::{Deciding, Flow};
+use super::problem::{Part, ScriptError};
 use super::{Filled, Locals, Sent, Source, Table, TableError, Unsent, is_name, messages};
 use crate::plan::{CallSpec, Cookies, Plan, Sessions, Shared};
 use crate::units::Nanos;
-use crate::vars::Extractor;
 use crate::vars::condition::Scratch;
-use crate::vars::message::Message;
-use crate::vars::{BUILT_IN, Moment, Scope, Template, TemplateError};
-
-/// The most bytes of the initial values of a session's variables. Those beyond are not set.
-pub(super) const INITIAL_MAX: usize = 16 << 20;
+use crate::vars::{BUILT_IN, Extractor, Moment, Scope, Template, TemplateError};
 
 /// The most variables of a plan, with those of extracts, and the most tables.
 const VARIABLES: usize = 100_000;
@@ -36,61 +33,6 @@ pub struct Script {
     stride: u64,
     /// The decisions of its sessions, if they have any.
     flow: Option<Box<Flow>>,
-}
-
-/// An error in the dynamic parts of a plan, and its position.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptError {
-    /// Index into the plan's calls; `None`: the error is not in a call.
-    pub call: Option<usize>,
-    /// The part that has the error.
-    pub part: Part,
-    /// The position of the error in the text of that part, in bytes, if it has one.
-    pub at: Option<usize>,
-    /// The error, as a sentence without its full stop.
-    pub what: String,
-}
-
-/// A part of the plan that can have an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// The call as a whole.
-    Call,
-    /// Its path.
-    Path,
-    /// The value of the header with this index.
-    Header(usize),
-    /// The text that the message is compared with for which it waits.
-    Awaited,
-    /// Its body.
-    Body,
-    /// Its extract with this index.
-    Extract(usize),
-    /// The variable with this index in the plan's data.
-    Variable(usize),
-    /// The table with this index in the plan's data.
-    Table(usize),
-    /// A condition of a session.
-    Condition(ConditionPlace),
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Call {
-    /// Path, header values and body, if the call is a template.
-    pub(super) parts: Option<Box<[Template]>>,
-    /// The messages of a call of gRPC, which replace the body.
-    messages: Box<[Message]>,
-    extractors: Box<[Extractor]>,
-    /// The variables that it sets, also those whose extracts have errors.
-    pub(super) sets: Vec<usize>,
-    /// Whether the part before the body is the text that an awaited message equals.
-    equals: bool,
-    headers: bool,
-    body: bool,
-    /// Whether the body is filled in before the headers, which may have it.
-    body_first: bool,
-    /// Whether the body is compressed.
-    gzip: bool,
 }
 
 impl Script {
@@ -314,32 +256,6 @@ impl Script {
     }
 }
 
-impl std::fmt::Display for ScriptError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some(call) = self.call {
-            write!(f, "request {}: ", call + 1)?;
-        }
-        match self.part {
-            Part::Call => {}
-            Part::Path => write!(f, "the path: ")?,
-            Part::Header(index) => write!(f, "header {}: ", index + 1)?,
-            Part::Awaited => write!(f, "`wait-for`: ")?,
-            Part::Body => write!(f, "the body: ")?,
-            Part::Extract(index) => write!(f, "extract {}: ", index + 1)?,
-            Part::Variable(index) => write!(f, "variable {}: ", index + 1)?,
-            Part::Table(index) => write!(f, "table {}: ", index + 1)?,
-            Part::Condition(ConditionPlace { kind, burst, key, .. }) => {
-                let key = key.name();
-                write!(f, "session {}: burst {}: `{key}`: ", kind + 1, burst + 1)?;
-            }
-        }
-        match self.at {
-            Some(at) => write!(f, "at byte {}: {}", at + 1, self.what),
-            None => write!(f, "{}", self.what),
-        }
-    }
-}
-
 /// The names that templates may use. They must be valid and unique: others are problems.
 fn scope(plan: &Plan, problems: &mut Vec<ScriptError>) -> Result<Scope, Vec<ScriptError>> {
     let mut scope = Scope { environment: plan.data.environment.clone(), ..Scope::default() };
@@ -500,92 +416,4 @@ fn parse(
         errors.push(in_part(part, TemplateError { at, what }));
     }
     template
-}
-
-impl Call {
-    /// The part of a request that the template with this index makes, of `parts` in total.
-    pub(super) fn part_of(&self, index: usize, parts: usize) -> Part {
-        match index {
-            0 => Part::Path,
-            _ if index + 1 == parts => Part::Body,
-            _ if index + 2 == parts && self.equals => Part::Awaited,
-            _ => Part::Header(index - 1),
-        }
-    }
-
-    /// Fill in the parts of a request. `body` is its body, if it is known already.
-    fn fill_parts(
-        &self,
-        parts: &[Template],
-        source: Source<'_>,
-        body: Option<&[u8]>,
-        filled: &mut Filled,
-    ) -> Result<(), Unsent> {
-        for (index, template) in parts.iter().enumerate() {
-            let (out, scratch) = filled.buffers();
-            match body.filter(|_| index + 1 == parts.len()) {
-                Some(body) => out.extend_from_slice(body),
-                None if index + 1 == parts.len() && !self.messages.is_empty() => {
-                    filled.fill_messages(&self.messages, source)?;
-                }
-                None => template.fill(source, out, scratch)?,
-            }
-            let part = filled.end_part();
-            let kind = self.part_of(index, parts.len());
-            if misfit(kind, part).is_some() || (index == 0 && part.first() != Some(&b'/')) {
-                return Err(Unsent::Unfit);
-            }
-        }
-        Ok(())
-    }
-
-    /// The same for a request whose headers may have its path or its body, or whose body is
-    /// compressed.
-    fn fill_body_first(
-        &self,
-        parts: &[Template],
-        source: Source<'_>,
-        filled: &mut Filled,
-    ) -> Result<(), Unsent> {
-        let (mut path, mut body) = filled.take_sent();
-        let (_, scratch) = filled.buffers();
-        let ends = (parts.first(), parts.last());
-        let known = match ends {
-            (Some(first), Some(last)) => first
-                .fill(source, &mut path, scratch)
-                .and_then(|()| last.fill(source, &mut body, scratch)),
-            _ => Ok(()),
-        };
-        let done = known.and_then(|()| {
-            if self.gzip {
-                filled.pack(&mut body);
-            }
-            let source = Source { sent: Sent { path: &path, body: &body }, ..source };
-            self.fill_parts(parts, source, Some(&body), filled)
-        });
-        filled.put_back_sent(path, body);
-        done
-    }
-
-    pub(super) fn first_unknown(&self, known: &[bool]) -> Option<(Part, usize)> {
-        let parts = self.parts.as_ref()?;
-        let unknown = parts.iter().enumerate().find_map(|(index, template)| {
-            let unknown = template.variables().find(|&v| !known[v])?;
-            Some((self.part_of(index, parts.len()), unknown))
-        });
-        unknown.or_else(|| {
-            let variable =
-                self.messages.iter().flat_map(Message::variables).find(|&v| !known[v])?;
-            Some((Part::Body, variable))
-        })
-    }
-}
-
-/// The first byte that is not allowed in this part of a request.
-fn misfit(part: Part, text: &[u8]) -> Option<usize> {
-    match part {
-        Part::Path => text.iter().position(|&b| b <= b' ' || b == 0x7f),
-        Part::Header(_) => text.iter().position(|&b| b.is_ascii_control() && b != b'\t'),
-        _ => None,
-    }
 }

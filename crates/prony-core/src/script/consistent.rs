@@ -1,10 +1,14 @@
 //! Checks of the compiled parts of a plan together: each variable has a value when it is needed,
 //! and no text is too long.
 
-use super::compile::{Call, INITIAL_MAX, Part, ScriptError};
+use super::call::Call;
+use super::problem::{Part, ScriptError};
 use crate::plan::{Plan, Sessions};
 use crate::units::Span;
 use crate::vars::{FILLED_MAX, Scope, Template};
+
+/// The most bytes of the initial values of a session's variables. Those beyond are not set.
+pub(super) const INITIAL_MAX: usize = 16 << 20;
 
 /// Check that no text is too long whatever the random and extracted values in it are.
 pub(super) fn check_lengths(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::compile::{Part, ScriptError};
+use super::problem::{ConditionKey, ConditionPlace, Part, ScriptError};
 use super::{Locals, Moment, Scope, Sent, Source, Table, TemplateError};
 use crate::fault::{Fault, FaultClass};
 use crate::plan::{self, AtLimit, Burst, Gate, Plan, Retry, RetryOn, Step, Switch};
@@ -52,30 +52,6 @@ struct Fork {
 struct Conditions {
     when: Option<Condition>,
     unless: Option<Condition>,
-}
-
-/// A condition of a plan, by its place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConditionPlace {
-    /// The kind of session.
-    pub kind: usize,
-    /// The burst in its kind.
-    pub burst: usize,
-    /// The switch at this burst to which it belongs; `None`: it belongs to the burst.
-    pub switch: Option<usize>,
-    /// Which condition it is.
-    pub key: ConditionKey,
-}
-
-/// The name of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConditionKey {
-    /// Made only if it holds.
-    When,
-    /// Made only if it does not hold.
-    Unless,
-    /// Repeated until it holds.
-    Until,
 }
 
 /// What the decisions of a session depend on.
@@ -350,34 +326,6 @@ impl Compiler {
             problems.push(ScriptError { call: None, part, at: Some(at), what });
         };
         parsed.map_err(add).ok()
-    }
-}
-
-impl ConditionPlace {
-    /// The text of the condition.
-    pub fn text(self, plan: &Plan) -> Option<&str> {
-        let kinds = &plan.sessions.as_ref()?.kinds;
-        let control = kinds.get(self.kind)?.bursts.get(self.burst)?.control.as_deref()?;
-        let gate = match self.switch {
-            Some(switch) => &control.switches.get(switch)?.gate,
-            None => &control.gate,
-        };
-        match self.key {
-            ConditionKey::When => gate.when.as_deref(),
-            ConditionKey::Unless => gate.unless.as_deref(),
-            ConditionKey::Until => control.until.as_ref().map(|until| until.condition.as_str()),
-        }
-    }
-}
-
-impl ConditionKey {
-    /// Its key in plan files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::When => "when",
-            Self::Unless => "unless",
-            Self::Until => "until",
-        }
     }
 }
 

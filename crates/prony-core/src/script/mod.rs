@@ -5,6 +5,7 @@
 //! [`Jar`], which are reused after the session has ended. Random values depend only on the seed and
 //! the numbers of session and request, so a plan sends the same bytes on any number of threads.
 
+mod call;
 mod capture;
 mod checks;
 mod compile;
@@ -14,6 +15,7 @@ mod decode;
 mod filled;
 mod flow;
 mod messages;
+mod problem;
 
 pub use crate::vars::condition::{Condition, Scratch};
 pub use crate::vars::{
@@ -23,11 +25,12 @@ pub use crate::vars::{
 };
 pub use capture::Capture;
 pub use checks::{Checker, Figures};
-pub use compile::{Part, Script, ScriptError};
+pub use compile::Script;
 pub use cookies::{Jar, Origin};
 pub use decode::{Coding, Undecoded};
 pub use filled::{Filled, Moved};
-pub use flow::{ConditionKey, ConditionPlace, Deciding, Flow, Repetition, STATUS};
+pub use flow::{Deciding, Flow, Repetition, STATUS};
+pub use problem::{ConditionKey, ConditionPlace, Part, ScriptError};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::template::quoted;
+use super::quotes::quoted;
 
 /// The values of a field, in their order.
 #[derive(Clone, Debug, PartialEq, Eq)]

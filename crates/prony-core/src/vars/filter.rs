@@ -2,9 +2,10 @@
 
 use base64::Engine as _;
 
+use super::quotes::{quoted, split};
 use super::sign::{self, Encoding};
-use super::template::{What, environment_name, parse_value, quoted, split};
-use super::{Scope, Source, Unsent};
+use super::value::{Scope, What, environment_name, parse_value};
+use super::{Source, Unsent};
 
 /// A filter.
 #[derive(Clone, Debug, PartialEq, Eq)]

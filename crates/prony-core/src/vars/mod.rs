@@ -8,11 +8,13 @@ mod extract;
 mod filter;
 pub(crate) mod message;
 mod now;
+mod quotes;
 mod random;
 mod sign;
 mod sigv4;
 mod table;
 pub(crate) mod template;
+mod value;
 
 pub use awaited::{Awaited, Content, Matcher};
 pub use extract::{BODY_LIMIT, Extract, ExtractError, Place};
@@ -21,7 +23,8 @@ pub use now::VIRTUAL_EPOCH;
 pub(crate) use sigv4::{BodyDigest, Signer, ToSign, body_digest};
 pub(crate) use table::NO_ROW;
 pub use table::{Exhausted, PickRow, Table, TableError};
-pub use template::{BUILT_IN, FILLED_MAX, Moment, Scope, Template, TemplateError};
+pub use template::{FILLED_MAX, Template, TemplateError};
+pub use value::{BUILT_IN, Scope};
 
 use std::sync::Arc;
 
@@ -48,6 +51,19 @@ pub struct Locals {
     pub(crate) rows: Vec<u32>,
     /// The values of its variables, and whether they are set; unset ones keep their memory.
     pub(crate) values: Vec<(bool, Vec<u8>)>,
+}
+
+/// Identifies the request to fill in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The session's number in the whole run, from 0.
+    pub session: u64,
+    /// The request's number in its session, from 0.
+    pub request: u64,
+    /// The request's number in the whole run, from 0: no other request has it.
+    pub counter: u64,
 }
 
 /// The inputs of a field: the request, the tables, the session.

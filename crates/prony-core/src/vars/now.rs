@@ -5,7 +5,7 @@ use std::io::Write as _;
 use time::UtcDateTime;
 use time::format_description::{OwnedFormatItem, parse_strftime_owned};
 
-use super::template::quoted;
+use super::quotes::quoted;
 use crate::units::Span;
 
 /// The time zero of a run in virtual time, in nanoseconds since 1970: 2026-01-01T00:00:00Z.

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 
 use super::Moment;
-use super::template::quoted;
+use super::quotes::quoted;
 use crate::rng::{self, Stream};
 
 /// One kind of random field.

@@ -1,6 +1,16 @@
 //! Frames as bytes (RFC 6455, section 5.2).
 
-use super::{Role, Violation};
+use super::Violation;
+
+/// Which side of a connection an endpoint is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It has opened the connection.
+    #[default]
+    Client,
+    /// It has accepted the connection.
+    Server,
+}
 
 /// The maximum payload of a control frame in bytes.
 pub const CONTROL_MAX: usize = 125;

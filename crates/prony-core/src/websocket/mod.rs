@@ -16,9 +16,9 @@ mod utf8;
 
 pub use close::{Close, CloseCode};
 pub use deflate::{Agreed, Deflater, OFFER};
-pub use frame::{CONTROL_MAX, Frame, Head, Opcode, mask};
+pub use frame::{CONTROL_MAX, Frame, Head, Opcode, Role, mask};
 pub use handshake::{Refusal, ReplyFields, RequestFields, accept_of, key_of};
-pub use reader::{Event, Kind, MESSAGE_MAX, Reader, Role};
+pub use reader::{Event, Kind, MESSAGE_MAX, Reader};
 
 use serde::{Deserialize, Serialize};
 

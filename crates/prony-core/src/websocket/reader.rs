@@ -2,23 +2,13 @@
 
 use super::deflate::Inflater;
 use super::utf8::Utf8;
-use super::{CONTROL_MAX, Close, Head, Opcode, Violation, mask};
+use super::{CONTROL_MAX, Close, Head, Opcode, Role, Violation, mask};
 
 /// The default limit of a message in bytes: 16 MiB.
 pub const MESSAGE_MAX: u64 = 16 << 20;
 
 /// How many masked bytes are unmasked at a time.
 const CHUNK: usize = 1 << 10;
-
-/// Which side of a connection an endpoint is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Role {
-    /// It has opened the connection.
-    #[default]
-    Client,
-    /// It has accepted the connection.
-    Server,
-}
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
