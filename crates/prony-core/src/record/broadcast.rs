@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{add, merge_fields, optional};
-use super::meter::Bound;
+use super::lower_bounds::Bound;
+use super::sum::{add, merge_fields, optional};
 use super::{Recorder, StreamTime, Tally};
 use crate::messages::{BroadcastLog, Delivery, Stamp};
 use crate::units::Nanos;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use super::merge::{add, add_by_key, merge_fields};
+use super::sum::{add, add_by_key, merge_fields};
 use crate::units::Nanos;
 
 /// The results of one check. A reply belongs to the section of the intended start of its request.

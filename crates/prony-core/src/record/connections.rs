@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{add, add_each, greatest, merge_fields};
+use super::sum::{add, add_each, greatest, is_zero, merge_fields};
 use super::{Recorder, wire};
 use crate::fault::Fault;
 use crate::units::{Nanos, Span};
@@ -26,10 +26,6 @@ pub struct Connections {
     /// had brought no reply.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub held: u64,
-}
-
-pub(super) fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl Default for Connections {

@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{add, merge_fields, optional};
-use super::meter::{Bound, LowerBounds, What};
+use super::lower_bounds::{Bound, LowerBounds};
 use super::section::Section;
+use super::sum::{add, merge_fields, optional};
 use super::{Recorder, SessionEnd, Stamps, TimeLowerBound};
 use crate::units::{Nanos, Span};
 
@@ -210,7 +210,7 @@ impl Recorder {
         (from, done): (Nanos, Nanos),
         bound: Bound,
     ) {
-        self.bound(What::Group(group.0, group.1), (from, done), done.since(from), bound);
+        self.bound(group, (from, done), done.since(from), bound);
     }
 }
 

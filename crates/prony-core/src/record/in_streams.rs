@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::connections::is_zero;
 use super::hist::Hist;
-use super::merge::{add, merge_fields, optional};
-use super::meter::Bound;
+use super::lower_bounds::Bound;
+use super::sum::{add, is_zero, merge_fields, optional};
 use super::{Recorder, Stamps, StreamTime};
 use crate::messages::Matched;
 use crate::proto::Reply;

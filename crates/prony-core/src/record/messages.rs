@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::merge::{add, merge_fields};
+use super::sum::{add, merge_fields};
 use super::{Recorder, Stamps};
 use crate::proto::Anomaly;
 use crate::units::{Nanos, Span};

@@ -9,12 +9,8 @@
 //!
 //! `docs/terms.md`, *What the meter added*, defines the bound.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-
 use super::groups::{GroupKey, GroupStep, GroupSums};
-use super::hist::Hist;
+use super::lower_bounds::Bound;
 use super::{Recorder, Stamps, StreamTime, Tally};
 use crate::units::{Nanos, Poll, PreviousPoll, Span};
 
@@ -22,96 +18,6 @@ use crate::units::{Nanos, Poll, PreviousPoll, Span};
 const SLEPT_MIN: Span = Span::from_micros(10);
 /// The most replies that stay pending until the run-queue delay is known.
 const PENDING_MAX: usize = 1 << 16;
-/// Each power of two has 2^9 bins in [`LowerBounds`].
-const BITS: u32 = 9;
-
-/// Lower bounds of the true times: the measured ones less what the meter can have added.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TimeLowerBound {
-    /// One lower bound for each measured time, rounded down by up to 0.2 %.
-    #[serde(alias = "response")]
-    pub times: Hist,
-    /// The most that the meter can have added to any of them.
-    pub added_max: Span,
-}
-
-impl TimeLowerBound {
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.times.merge(&other.times);
-        self.added_max = self.added_max.max(other.added_max);
-    }
-
-    /// The most by which the meter can have made the quantile `q` of these measured times too long.
-    /// `None` if the sample is too small for the quantile.
-    ///
-    /// No true time is below its lower bound, so no quantile of the true times is below that
-    /// quantile of the lower bounds.
-    pub fn added(&self, measured: &Hist, q: f64) -> Option<Span> {
-        if self.times.count() != measured.count() {
-            return None;
-        }
-        let (whole, least) = (measured.quantile(q)?, self.times.quantile(q)?);
-        // A quantile is rounded up to the end of its bin.
-        let least = Hist::bin_start(least);
-        Some((whole - least).min(self.added_max))
-    }
-}
-
-/// Builds a [`TimeLowerBound`]. Its bins cost less to update than a histogram, which also keeps
-/// exact sums.
-#[derive(Debug, Default)]
-pub(super) struct LowerBounds {
-    bins: Vec<u64>,
-    added_max: Span,
-}
-
-impl LowerBounds {
-    #[inline]
-    pub(super) fn record(&mut self, measured: Span, added: Span, n: u64) {
-        let added = added.min(measured);
-        self.added_max = self.added_max.max(added);
-        let ns = (measured - added).0;
-        let shift = (ns | 1 << BITS).ilog2() - BITS;
-        let bin = ((shift as usize) << BITS) + (ns >> shift) as usize;
-        match self.bins.get_mut(bin) {
-            Some(count) => *count += n,
-            None => self.grow(bin, n),
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self, bin: usize, n: u64) {
-        self.bins.resize(bin + 1, 0);
-        self.bins[bin] += n;
-    }
-
-    pub(super) fn finish(&self) -> TimeLowerBound {
-        let mut times = Hist::new();
-        for (bin, &n) in self.bins.iter().enumerate() {
-            let shift = (bin >> BITS).saturating_sub(1);
-            times.record_n(Span(((bin - (shift << BITS)) as u64) << shift), n);
-        }
-        TimeLowerBound { times, added_max: self.added_max }
-    }
-}
-
-/// The [`LowerBounds`] of each time in streams.
-#[derive(Debug, Default)]
-pub(super) struct StreamBounds([LowerBounds; StreamTime::ALL.len()]);
-
-impl StreamBounds {
-    #[inline]
-    fn of(&mut self, kind: StreamTime) -> &mut LowerBounds {
-        &mut self.0[kind as usize]
-    }
-
-    fn finish(&self) -> BTreeMap<StreamTime, TimeLowerBound> {
-        let all = StreamTime::ALL.into_iter().zip(&self.0);
-        all.filter(|(_, bounds)| !bounds.bins.is_empty())
-            .map(|(kind, bounds)| (kind, bounds.finish()))
-            .collect()
-    }
-}
 
 impl Tally {
     /// The most by which the meter can have made the quantile `q` of a time in streams too long (1:
@@ -203,39 +109,15 @@ pub(super) enum What {
     Group(GroupKey, GroupStep),
 }
 
+impl From<(GroupKey, GroupStep)> for What {
+    fn from((key, step): (GroupKey, GroupStep)) -> Self {
+        Self::Group(key, step)
+    }
+}
+
 impl From<StreamTime> for What {
     fn from(kind: StreamTime) -> Self {
         Self::Time(kind)
-    }
-}
-
-/// What bounds the meter's part of a time that ends with a read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bound {
-    /// What the meter added before the send.
-    pub(super) before: Span,
-    /// The most that a late read can have added: the time since the send, or since what came
-    /// before.
-    pub(super) read: Span,
-    /// The time is that part of the time to the read.
-    pub(super) parts: u32,
-}
-
-impl Bound {
-    /// The time starts with another read, or with what the target does.
-    pub(super) fn of_gap(gap: Span) -> Self {
-        Self { before: Span::ZERO, read: gap, parts: 1 }
-    }
-
-    /// The time is from when something was due to what the target answers. It was sent `service`
-    /// before that, of which the meter had to answer for `before`.
-    pub(super) fn of_answer(before: Span, service: Span) -> Self {
-        Self { before, read: service, parts: 1 }
-    }
-
-    /// The most that the meter can have added, if what was read can have waited that long.
-    fn added(&self, unread: Span) -> Span {
-        self.before + unread.min(self.read) / u64::from(self.parts.max(1))
     }
 }
 

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{merge_fields, optional};
 use super::series::Series;
+use super::sum::{merge_fields, optional};
 use super::{Recorder, Tally};
 use crate::units::{Nanos, Span};
 

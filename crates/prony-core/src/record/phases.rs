@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{add, merge_fields};
+use super::sum::{add, merge_fields};
 use super::{Recorder, Stamps};
 use crate::units::{Nanos, Span};
 

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{add, merge_fields};
-use super::meter::Bound;
+use super::lower_bounds::Bound;
+use super::sum::{add, merge_fields};
 use super::{Recorder, StreamTime};
 use crate::units::Nanos;
 

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use super::merge::{add, add_by_key};
+use super::sum::{add, add_by_key};
 use crate::units::{Nanos, Span};
 
 /// The tunnels of a section; each belongs to the section in which its connect started.

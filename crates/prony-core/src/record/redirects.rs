@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use super::merge::{add, add_by_key, merge_fields};
+use super::sum::{add, add_by_key, merge_fields};
 
 /// What redirects came to. A reply belongs to the section of the intended start of its request.
 /// How long redirected requests took is in the group of redirects.

@@ -3,7 +3,7 @@
 
 use super::Tally;
 use super::hist::Hist;
-use super::meter::{LowerBounds, StreamBounds};
+use super::lower_bounds::{LowerBounds, StreamBounds};
 use crate::units::{Nanos, Span};
 
 impl Default for Tally {

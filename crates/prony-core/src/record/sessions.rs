@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::merge::{add, add_by_key, by_place, merge_fields, optional};
+use super::sum::{add, add_by_key, by_place, merge_fields, optional};
 use super::{Recorder, Stamps};
 use crate::fault::{Fault, FaultClass};
 use crate::proto::Reply;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use super::merge::{add, add_by_key};
+use super::sum::{add, add_by_key};
 use crate::units::{Nanos, Span};
 
 /// The most failure reasons counted separately: a server can send any number of different names and

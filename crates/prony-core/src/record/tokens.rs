@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::connections::is_zero;
 use super::hist::Hist;
-use super::merge::{add, add_by_key, merge_fields};
-use super::meter::Bound;
+use super::lower_bounds::Bound;
+use super::sum::{add, add_by_key, is_zero, merge_fields};
 use super::{CallStart, Recorder, Stamps, StreamTime};
 use crate::events::Finish;
 use crate::plan::{TokenLimit, TokenTime};

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fault::Fault;
 use crate::messages::Matched;
+use crate::record::lower_bounds::LowerBounds;
 use crate::record::tests::reply;
 use crate::record::{CallStart, TokenReply};
 
