@@ -11,7 +11,7 @@ use toml::de::DeValue;
 
 use super::dynamic;
 use super::reader::{Item, Problems, Section};
-use super::request::Requests;
+use super::requests::Requests;
 use super::words::COMPRESS;
 use crate::files::{self, Body};
 use crate::form::{Form, Part, PartArg, checked_kind};

@@ -4,10 +4,10 @@ use prony_core::plan::{Burst, Check, Checks, Group, GroupPart, Plan, Step, Think
 use toml::de::DeTable;
 
 use super::control;
-use super::explain::{array, quoted};
 use super::reader::{Item, Section};
-use super::request::Requests;
+use super::requests::Requests;
 use super::session::Place;
+use super::written::{array, quoted};
 
 const CHECKS: &str = "a list of checks, as [\"status = 200\", \"fast: time < 200ms\"]";
 const CHECK: &str = "a check, as \"status = 200\"";

@@ -9,11 +9,11 @@ use prony_core::plan::{
 use prony_core::units::Span;
 use toml::de::{DeTable, DeValue};
 
-use super::explain::{array, quoted};
 use super::reader::{Item, Section};
-use super::request::Requests;
+use super::requests::Requests;
 use super::session::Place;
 use super::words::{AT_LIMIT, RETRY_ON, word};
+use super::written::{array, quoted};
 use crate::values;
 
 const ALTERNATIVES: &str = "a list of alternatives: [{ weight = 3, request = [...] }, ...]";

@@ -10,10 +10,10 @@ use prony_core::script::{
 };
 use toml::de::DeValue;
 
-use super::explain::{array, line, quoted};
 use super::reader::{Item, Section};
-use super::request::Requests;
+use super::requests::Requests;
 use super::words::{EXHAUSTED, ROWS, word};
+use super::written::{array, line, quoted};
 use crate::builder::Targets;
 
 const TABLE: &str =

@@ -1,18 +1,13 @@
 //! Writes a plan as a plan file; reading it gives the same plan.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plain::{self, Sink};
+use prony_core::plain;
 use prony_core::plan::{
-    Burst, CallSpec, Calls, Cookies, Expect, HttpVersion, Lost, OnFailure, Pick, Plan, SessionKind,
+    Burst, CallSpec, Calls, Cookies, HttpVersion, Lost, OnFailure, Pick, Plan, SessionKind,
     Sessions, Shard, Think, steps,
 };
-use prony_core::target::{Endpoint, Url, UrlKind};
-use prony_core::units::Span;
-use prony_core::vars::Template;
+use prony_core::target::{Endpoint, Url};
 
 use super::checks;
 use super::control;
@@ -20,10 +15,11 @@ use super::dynamic;
 use super::follow;
 use super::grpc;
 use super::load;
-use super::request::authority;
 use super::tls;
 use super::words::{COOKIES, HTTP, LOST, ON_FAILURE, PICK, word};
-use super::{http2, proxy, sigv4, socket, stream, websocket};
+use super::writer::{Writer, has_headers};
+use super::written::{array, body, expectations, headers, integer, line, quoted, text_or_base64};
+use super::{http2, proxy, sigv4, stream, websocket};
 
 /// Writes the plan as a plan file, with `notes` (full sentences) as comments at the top. Execution
 /// options such as threads and driver are not part of a plan.
@@ -75,41 +71,7 @@ pub(super) fn thresholds(plan: &Plan, out: &mut String) {
     }
 }
 
-/// The common parts of all requests, which are written once.
-pub(super) struct Writer<'p> {
-    pub(super) plan: &'p Plan,
-    /// The server of all requests; without it, endpoints are listed.
-    url: Option<Url>,
-    host: Option<&'p str>,
-    /// The number of headers that all requests share.
-    pub(super) headers: usize,
-    bare: bool,
-}
-
-impl<'p> Writer<'p> {
-    fn new(plan: &'p Plan) -> Self {
-        let mut writer = Self { plan, url: url(plan), host: None, headers: 0, bare: false };
-        let Some(first) = plan.calls.first() else { return writer };
-        let all = |is: &dyn Fn(&CallSpec) -> bool| plan.calls.iter().all(is);
-        if all(&|c| c.authority == first.authority) && writer.authority(first) != *first.authority {
-            writer.host = Some(&first.authority);
-        }
-        writer.bare = all(&|c| c.bare);
-        if plan.calls.len() > 1 || plan.sessions.is_some() {
-            writer.headers = common_headers(&plan.calls);
-        }
-        writer
-    }
-
-    /// The `Host` header of a request without its own.
-    pub(super) fn authority(&self, call: &CallSpec) -> String {
-        match (self.host, &self.url) {
-            (Some(host), _) => host.to_owned(),
-            (None, Some(url)) => url.authority(),
-            (None, None) => authority(&self.plan.endpoints[call.endpoint as usize]),
-        }
-    }
-
+impl Writer<'_> {
     /// The URL of a plan that is only a GET of it.
     fn url_alone(&self) -> Option<Url> {
         let [call] = &self.plan.calls[..] else { return None };
@@ -137,7 +99,7 @@ impl<'p> Writer<'p> {
             line(out, "host", quoted(host));
         }
         if self.headers > 0 {
-            let mut calls = self.plan.calls.iter().filter(|call| socket::has_headers(call));
+            let mut calls = self.plan.calls.iter().filter(|call| has_headers(call));
             let first = calls.next().map_or(&[][..], |call| &call.headers[..self.headers]);
             line(out, "headers", headers(first));
         }
@@ -363,38 +325,6 @@ impl<'p> Writer<'p> {
     }
 }
 
-/// The base URL of all requests, if there is one.
-fn url(plan: &Plan) -> Option<Url> {
-    let [endpoint] = &plan.endpoints[..] else { return None };
-    let Endpoint::Tcp { host, port } = endpoint.transport() else { return None };
-    let tls = endpoint.tls_name().is_some();
-    let kind = match plan.websocket {
-        Some(_) => UrlKind::WebSocket,
-        None => UrlKind::Http,
-    };
-    let url = Url { tls, host: host.clone(), port: *port, path: "/".into(), user: None, kind };
-    let back = Url::parse(&url.to_string()).ok()?;
-    (back.endpoint() == *endpoint).then_some(back)
-}
-
-/// The number of leading headers that all calls share and none repeats.
-fn common_headers(calls: &[CallSpec]) -> usize {
-    let mut calls = calls.iter().filter(|call| socket::has_headers(call));
-    let Some(first) = calls.next() else { return 0 };
-    let others: Vec<_> = calls.collect();
-    let same = |call: &CallSpec| {
-        let pairs = call.headers.iter().zip(&first.headers);
-        pairs.take_while(|(a, b)| a == b).count()
-    };
-    let count = others.iter().copied().map(same).min().unwrap_or(first.headers.len());
-    let common = &first.headers[..count.min(first.headers.len())];
-    let again = |call: &CallSpec| {
-        let own = &call.headers[common.len()..];
-        own.iter().any(|(name, _)| common.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)))
-    };
-    if again(first) || others.into_iter().any(again) { 0 } else { common.len() }
-}
-
 /// Whether the names are in the order of their first use, in which reading the file adds them.
 fn names_follow_calls(plan: &Plan) -> bool {
     let mut seen = 0;
@@ -479,100 +409,4 @@ fn endpoint(endpoint: &Endpoint) -> String {
         }
     };
     format!("{{ {transport}{} }}", tls.unwrap_or_default())
-}
-
-pub(super) fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
-    let key = if expect.is_of_grpc() { "expect-grpc" } else { "expect" };
-    let mut all = vec![(key, quoted(&expect.statuses_text()))];
-    if let Some(bytes) = &expect.body {
-        all.push(("expect-body", text_or_base64(bytes)));
-    }
-    if let Some(length) = expect.length {
-        all.push(("expect-length", integer(length)));
-    }
-    all
-}
-
-/// A body as a plan file has it, and whether it is literal there. Text that starts with `@` would
-/// be read as a file name.
-pub(super) fn body(call: &CallSpec) -> (String, bool) {
-    let bytes = &call.body[..];
-    match std::str::from_utf8(bytes) {
-        Ok(text) if text.starts_with('@') => (format!("{{ text = {} }}", quoted(text)), false),
-        Ok(text) => (quoted(text), false),
-        Err(_) if !call.template || call.grpc.is_some() => (text_or_base64(bytes), true),
-        Err(_) => match Template::unescaped(bytes) {
-            Some(plain) => (text_or_base64(&plain), true),
-            None => {
-                let code = BASE64.encode(bytes);
-                (format!("{{ base64 = \"{code}\", templates = true }}"), false)
-            }
-        },
-    }
-}
-
-pub(super) fn text_or_base64(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => quoted(text),
-        Err(_) => format!("{{ base64 = \"{}\" }}", BASE64.encode(bytes)),
-    }
-}
-
-pub(super) fn headers(headers: &[(String, String)]) -> String {
-    let lines = headers.iter().map(|(name, value)| {
-        if value.trim_matches([' ', '\t']) == value {
-            quoted(&format!("{name}: {value}"))
-        } else {
-            format!("[{}, {}]", quoted(name), quoted(value))
-        }
-    });
-    array(&lines.collect::<Vec<_>>())
-}
-
-/// Times in seconds, ten per line.
-pub(super) fn trace(times: &[Span]) -> String {
-    let seconds = |t: &Span| {
-        let text = format!("{}.{:09}", t.0 / 1_000_000_000, t.0 % 1_000_000_000);
-        let short = text.trim_end_matches('0');
-        if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
-    };
-    let lines = times.chunks(10).map(|chunk| {
-        let texts: Vec<_> = chunk.iter().map(seconds).collect();
-        format!("  {},\n", texts.join(", "))
-    });
-    format!("[\n{}]", lines.collect::<String>())
-}
-
-/// TOML supports numbers up to 2^63 - 1; larger ones are written as text.
-pub(super) fn integer(n: u64) -> String {
-    if i64::try_from(n).is_ok() { n.to_string() } else { quoted(&n.to_string()) }
-}
-
-pub(super) fn array(elements: &[String]) -> String {
-    format!("[{}]", elements.join(", "))
-}
-
-pub(super) fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
-    let _ = writeln!(out, "{key} = {value}");
-}
-
-/// A TOML string: a literal string if that avoids escapes.
-pub(super) fn quoted(text: &str) -> String {
-    let is_plain = !text.contains('\'') && matches!(plain::line(text), Cow::Borrowed(_));
-    if is_plain && text.contains(['"', '\\']) {
-        return format!("'{text}'");
-    }
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    plain::plain(&out, Sink::Toml).into_owned()
 }

@@ -4,9 +4,9 @@ use prony_core::plan::{CallSpec, Follow, Plan, RedirectServer, Redirects};
 use prony_core::target::Url;
 use toml::de::DeValue;
 
-use super::explain::{array, line, quoted};
 use super::reader::{Item, Section};
-use super::request::Requests;
+use super::requests::Requests;
+use super::written::{array, line, quoted};
 use crate::values;
 
 const SERVER: &str = "a URL, as \"http://host:port\"";

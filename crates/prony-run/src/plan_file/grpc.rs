@@ -6,9 +6,9 @@ use prony_core::plan::{CallSpec, Expect, GrpcCall, HttpVersion, MessagePlan, Mes
 use prony_core::schedule::Arrivals;
 use toml::de::DeValue;
 
-use super::explain::{line, quoted};
 use super::reader::{Item, Section};
-use super::request::Requests;
+use super::requests::Requests;
+use super::written::{line, quoted};
 use crate::builder::Draft;
 use crate::grpc::{GrpcDraft, MessagesDraft};
 use crate::values;

@@ -4,10 +4,10 @@ use prony_core::plan::{Http2Spec, Placement, Plan};
 use prony_core::units;
 use toml::de::DeValue;
 
-use super::explain::{line, quoted};
 use super::reader::Section;
-use super::request::Requests;
+use super::requests::Requests;
 use super::words::{HPACK, PLACEMENT, word};
+use super::written::{line, quoted};
 use crate::builder::Draft;
 use crate::values;
 

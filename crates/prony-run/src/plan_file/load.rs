@@ -12,10 +12,10 @@ use prony_io::ConnectTo;
 use toml::de::DeValue;
 
 use super::counted;
-use super::explain::{integer, line, quoted, trace};
 use super::reader::{Item, Problems, Section};
-use super::request::Requests;
+use super::requests::Requests;
 use super::words::{HTTP, PICK, TIMEOUT_FROM};
+use super::written::{integer, line, quoted, trace};
 use crate::builder::{Draft, Instead, LoadDraft, is_rate};
 use crate::values;
 

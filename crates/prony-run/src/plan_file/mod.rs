@@ -17,6 +17,7 @@ mod phases;
 mod proxy;
 mod reader;
 mod request;
+mod requests;
 mod session;
 mod sigv4;
 mod socket;
@@ -24,6 +25,8 @@ mod stream;
 mod tls;
 mod websocket;
 mod words;
+mod writer;
+mod written;
 
 use std::path::Path;
 
@@ -40,12 +43,12 @@ use crate::files::{read, read_text};
 use crate::grpc::prepare;
 use crate::phases::Phases;
 use reader::{Problems, Section};
-use request::{Names, Requests};
+use requests::{Names, Requests};
 
 pub use dynamic::{LINE, table_of_lines};
 pub use explain::explain;
 pub use phases::explain_phases;
-pub use request::Common;
+pub use requests::Common;
 pub use sigv4::{aws_signing, read_key};
 
 /// The keys of a plan that a session file must not have.

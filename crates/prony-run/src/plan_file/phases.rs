@@ -6,11 +6,12 @@ use prony_core::units::Span;
 use prony_report::phased::Start;
 use toml::de::{DeTable, DeValue};
 
-use super::explain::{explain_shared, line, quoted, thresholds};
+use super::explain::{explain_shared, thresholds};
 use super::load;
 use super::reader::{Item, Problems, Section};
-use super::request::{Common, Requests};
+use super::requests::{Common, Requests};
 use super::words::{Words, word};
+use super::written::{line, quoted};
 use crate::environment::Environment;
 use crate::phases::{self, Phase, Phases};
 use crate::values;

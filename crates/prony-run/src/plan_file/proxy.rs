@@ -3,9 +3,9 @@
 use prony_core::plan::ProxySpec;
 use toml::de::DeValue;
 
-use super::explain::{line, quoted};
 use super::reader::Section;
-use super::request::Requests;
+use super::requests::Requests;
+use super::written::{line, quoted};
 
 impl<'a> Requests<'a> {
     /// Reads the table `[proxy]`, if it exists.

@@ -4,7 +4,7 @@ use prony_core::plan::{Burst, CallSpec, Control, Dialect, Pick, SessionKind, Ses
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Item, Section};
-use super::request::Requests;
+use super::requests::Requests;
 use super::words::{COOKIES, LOST, ON_FAILURE, PICK};
 use crate::values;
 

@@ -6,9 +6,9 @@ use prony_core::plan::{AwsSigning, Data, Secret};
 use prony_core::script::{Template, is_name};
 use toml::de::DeValue;
 
-use super::explain::{line, quoted};
 use super::reader::Section;
-use super::request::Requests;
+use super::requests::Requests;
+use super::written::{line, quoted};
 
 impl<'a> Requests<'a> {
     /// Reads the table `[aws-sigv4]`, if it exists.

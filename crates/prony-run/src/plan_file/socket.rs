@@ -9,10 +9,11 @@ use toml::de::DeValue;
 
 use super::body::fill;
 use super::dynamic;
-use super::explain::{Writer, array, body, expectations, headers, quoted};
 use super::reader::{Item, Section};
-use super::request::{Goal, Requests, authority};
-use super::{checks, explain};
+use super::requests::{Goal, Requests, authority};
+use super::writer::Writer;
+use super::written::{array, body, expectations, headers, quoted};
+use super::{checks, written};
 use crate::values;
 
 /// The keys that make a step of a request.
@@ -24,11 +25,6 @@ const AWAITED: &str = "a text, { text = ... }, { json = \"/pointer\" } or { rege
 /// Whether the table is a step on a WebSocket.
 pub(super) fn is_step(section: &Section<'_>) -> bool {
     KEYS.iter().any(|key| section.has(key))
-}
-
-/// Whether a request has headers: steps on an open WebSocket have none.
-pub(super) fn has_headers(call: &CallSpec) -> bool {
-    call.socket.as_ref().is_none_or(|step| step.opens())
 }
 
 /// Whether the awaited message is described with fields that are not filled in.
@@ -335,7 +331,7 @@ impl Writer<'_> {
             SocketStep::Close { code } => {
                 add("close", code.to_string());
                 if !call.body.is_empty() {
-                    add("reason", explain::text_or_base64(&call.body));
+                    add("reason", written::text_or_base64(&call.body));
                 }
             }
         }

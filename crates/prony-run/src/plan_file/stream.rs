@@ -3,10 +3,10 @@
 use prony_core::plan::{StreamFormat, StreamPlan, TokenPlan};
 use toml::de::DeValue;
 
-use super::explain::{line, quoted};
 use super::reader::Section;
-use super::request::Requests;
+use super::requests::Requests;
 use super::words::{DIALECT, STREAM, word};
+use super::written::{line, quoted};
 use crate::builder::Draft;
 use crate::values;
 

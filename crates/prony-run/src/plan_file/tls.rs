@@ -7,10 +7,10 @@ use prony_core::plan::{Resume, TlsSpec, TlsVersion};
 use prony_core::units::ParseError;
 use toml::de::DeValue;
 
-use super::explain::{array, line, quoted};
 use super::reader::{Item, Section};
-use super::request::Requests;
+use super::requests::Requests;
 use super::words::{RESUME, TLS_VERSION, word};
+use super::written::{array, line, quoted};
 use crate::builder::Draft;
 use crate::values;
 

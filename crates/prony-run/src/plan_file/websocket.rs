@@ -4,10 +4,10 @@ use prony_core::plan::{Plan, WebSocketPlan};
 use prony_core::units::Span;
 use toml::de::DeValue;
 
-use super::explain::{array, line, quoted};
 use super::grpc::explain_messages;
 use super::reader::Section;
-use super::request::Requests;
+use super::requests::Requests;
+use super::written::{array, line, quoted};
 use crate::values;
 use crate::websocket::{BroadcastDraft, WebSocketDraft};
 
