@@ -1,7 +1,7 @@
 //! The first line of every run: the command line as httperf parsed it.
 
-use super::options::{Opts, Uris, Workload};
-use super::values::{Period, Print};
+use super::options::Opts;
+use super::values::{Period, Print, Uris, Workload};
 use crate::printf::general as g;
 
 /// httperf's default buffer sizes.

@@ -4,8 +4,9 @@ use prony_run::environment::Environment;
 use prony_run::plan_file::{explain, parse};
 
 use super::echo::echo;
-use super::options::{Opts, Uris, Wish, Workload, read};
+use super::options::{Opts, Wish, read};
 use super::plan::plan;
+use super::values::{Uris, Workload};
 
 /// The maximum size of a plan here; a command line can ask for much more.
 const MOST: u64 = 1_000;

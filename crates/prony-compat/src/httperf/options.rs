@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::table::{Key, TABLE};
-use super::values::{self, Period, Print, Refusal};
+use super::values::{self, Period, Print, Refusal, Uris, Workload};
 use crate::getopt::Item;
 use crate::strto::{float, whole};
 
@@ -72,30 +72,6 @@ pub(super) struct Ssl {
     /// By its name in the echo line.
     pub(super) protocol: Option<&'static str>,
     pub(super) server_name: Option<String>,
-}
-
-/// The kind of the load.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Workload {
-    /// `--num-conns` times `--num-calls`.
-    Requests,
-    /// `--wsess`: sessions, calls of each, think time in seconds.
-    Sess(u64, u64, f64),
-    /// `--wsesspage`: sessions, pages of each, think time in seconds.
-    Sesspage(u64, u64, f64),
-    /// `--wsesslog`: sessions, default think time in seconds, file.
-    Sesslog(u64, f64, PathBuf),
-}
-
-/// The source of the URIs, if there is no session file.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Uris {
-    /// `--uri`.
-    One,
-    /// `--wset`: files, miss rate.
-    Set(u64, f64),
-    /// `--wlog`: whether the list starts again at its end, and the file.
-    Log(bool, PathBuf),
 }
 
 /// The options of prony.

@@ -11,12 +11,12 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_run::files::{self, FILE_MAX};
 
-use super::options::{Opts, Workload};
+use super::options::Opts;
 use super::pages::{self, Levels};
 use super::random;
 use super::request::{self, Template};
 use super::uris::{self, Sequence};
-use super::values::{Period, Refusal};
+use super::values::{Period, Refusal, Workload};
 
 /// Connections per session, by default.
 const CONNECTIONS: u64 = 4;

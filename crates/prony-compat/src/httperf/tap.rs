@@ -10,8 +10,8 @@ use prony_core::plan::Plan;
 use prony_core::proto::Reply;
 use prony_core::units::{ConnId, RequestId};
 
-use super::options::{Opts, Uris};
-use super::values::Print;
+use super::options::Opts;
+use super::values::{Print, Uris};
 
 /// What is printed, and counters of all workers that no other part of prony has.
 pub(super) struct Taps {

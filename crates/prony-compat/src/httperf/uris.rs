@@ -4,8 +4,8 @@ use std::path::Path;
 
 use prony_run::files::{self, FILE_MAX};
 
-use super::options::{Opts, Uris};
-use super::values::Refusal;
+use super::options::Opts;
+use super::values::{Refusal, Uris};
 
 /// The URIs of the calls of a run, in order.
 #[derive(Clone, Debug, PartialEq)]

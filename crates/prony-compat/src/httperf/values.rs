@@ -1,7 +1,32 @@
 //! The arguments of httperf's options, and the error messages for invalid ones.
 
-use super::options::{Uris, Workload};
+use std::path::PathBuf;
+
 use crate::strto::{float, float_prefix, whole_prefix};
+
+/// The kind of the load.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Workload {
+    /// `--num-conns` times `--num-calls`.
+    Requests,
+    /// `--wsess`: sessions, calls of each, think time in seconds.
+    Sess(u64, u64, f64),
+    /// `--wsesspage`: sessions, pages of each, think time in seconds.
+    Sesspage(u64, u64, f64),
+    /// `--wsesslog`: sessions, default think time in seconds, file.
+    Sesslog(u64, f64, PathBuf),
+}
+
+/// The source of the URIs, if there is no session file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Uris {
+    /// `--uri`.
+    One,
+    /// `--wset`: files, miss rate.
+    Set(u64, f64),
+    /// `--wlog`: whether the list starts again at its end, and the file.
+    Log(bool, PathBuf),
+}
 
 /// The reason why a run cannot start.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::places::{attribute, is_id, letters};
+use super::names::{attribute, is_id, letters};
 use super::{Reply, SEARCHED};
 
 /// The most places that are kept.

@@ -8,6 +8,7 @@
 //! of its replies: [`Index`] reads all replies once.
 
 mod index;
+mod names;
 mod places;
 mod uses;
 
@@ -21,8 +22,8 @@ use crate::text::Text;
 use crate::unique::Unique;
 use crate::{Extract, Import, Progress, Request, Session};
 use index::Index;
+pub(crate) use names::attribute;
 use places::Found;
-pub(crate) use places::attribute;
 use uses::Use;
 pub(crate) use uses::decoded;
 

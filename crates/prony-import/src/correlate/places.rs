@@ -5,6 +5,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::index::{HEADER, Index, Member, Name, Place, is_inside};
+use super::names::{attribute, is_id, letters};
 use super::uses::Use;
 use super::{NAMED, Reply, SEARCHED, looks_generated};
 use crate::Extract;
@@ -198,18 +199,6 @@ fn is_same(a: &str, b: &str) -> bool {
     !letters(a).is_empty() && letters(a) == letters(b)
 }
 
-/// The letters and digits of a name.
-pub(super) fn letters(name: &str) -> String {
-    let alphanumeric = name.chars().filter(char::is_ascii_alphanumeric);
-    alphanumeric.map(|c| c.to_ascii_lowercase()).collect()
-}
-
-/// Whether a member of JSON is an ID by its name.
-pub(super) fn is_id(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    lower == "id" || lower.ends_with("_id") || name.ends_with("Id") || name.ends_with("ID")
-}
-
 /// Where the text before a value can start: first at its tag, or near it; then further away.
 fn starts(body: &str, at: usize) -> impl Iterator<Item = usize> {
     let on_char = move |mut start: usize| {
@@ -269,27 +258,6 @@ fn is_field(body: &str, at: usize, name: &str) -> bool {
         let kind = attribute(tag, "type").unwrap_or_default();
         kind.eq_ignore_ascii_case("hidden") && attribute(tag, "name") == Some(name)
     })
-}
-
-/// The value of an attribute of a tag.
-pub(crate) fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
-    let mut rest = tag;
-    while let Some((before, after)) = rest.split_once('=') {
-        let word = before.trim_end().rsplit(|c: char| c.is_whitespace() || "\"'".contains(c));
-        let is_it = word.into_iter().next().is_some_and(|w| w.eq_ignore_ascii_case(name));
-        let after = after.trim_start();
-        let (value, next) = match after.chars().next() {
-            Some(quote @ ('"' | '\'')) => {
-                after[1..].split_once(quote).unwrap_or_else(|| (&after[1..], ""))
-            }
-            _ => after.split_at(after.find(char::is_whitespace).unwrap_or(after.len())),
-        };
-        if is_it {
-            return Some(value);
-        }
-        rest = next;
-    }
-    None
 }
 
 fn in_headers(reply: &Reply, used: &Use<'_>) -> Option<Found> {

@@ -4,7 +4,7 @@
 use super::super::text::shortened;
 use super::super::units;
 use super::axis::Axis;
-use super::svg::TONES;
+use super::colors::{LEVELS, TONES};
 
 /// A chart to draw.
 #[derive(Clone, Debug)]
@@ -65,9 +65,6 @@ pub(super) const DASHES: [&[f32]; 6] = [
     &[18.0, 6.0],
     &[18.0, 6.0, 2.0, 6.0, 2.0, 6.0],
 ];
-
-/// Steps of the color scale.
-pub(super) const LEVELS: usize = 6;
 
 /// The cells of a heat map.
 #[derive(Clone, Debug, PartialEq)]

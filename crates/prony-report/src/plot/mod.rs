@@ -9,6 +9,7 @@ mod axis;
 mod capacity;
 mod capacity_fit;
 mod chart;
+mod colors;
 mod comparison;
 mod curves;
 mod heat;

@@ -8,7 +8,7 @@ use tiny_skia::{
 use ttf_parser::{Face, OutlineBuilder};
 
 use super::chart::{ACROSS, Anchor, DASHES, Ink, LETTER, Picture, Place, Shape, Tone};
-use super::svg::{HEATS, INKS, TONES};
+use super::colors::{HEATS, INKS, TONES};
 
 const FONT: &[u8] = include_bytes!("../../assets/Roboto-Latin.ttf");
 /// Pixels of the PNG per CSS pixel.

@@ -6,7 +6,7 @@ use super::super::spectrum::{Cell, Figure, Spectrum};
 use super::super::units;
 use super::axis::{Axis, place_of};
 use super::chart::{Chart, Curve, DASHES, Piece, Tone};
-use super::svg::TONES;
+use super::colors::TONES;
 
 /// A curve of a set: its name, its value of a cell, and the confidence band.
 type Kind = (&'static str, fn(&Cell) -> Option<u64>, fn(&Cell) -> Option<Figure>);

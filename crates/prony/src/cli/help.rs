@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use clap::{Arg, Command, CommandFactory as _};
 use prony_run::error::Error;
 
-use super::words::is_command;
+use super::names::{is_command, nearest};
 use super::{
     CONNECTION, Cli, GRPC, HOSTS, HTTP2, LLM, LOAD, MEASUREMENT, MESSAGES, REQUEST, SIMULATION,
-    STREAMS, WEBSOCKET, load_alone, output, refusal, tls,
+    STREAMS, WEBSOCKET, load_alone, output, tls,
 };
 
 /// The topics, and the headings of their options.
@@ -167,8 +167,7 @@ fn topic(name: &str) -> Result<String, Error> {
     let found = TOPICS.into_iter().find(|(topic, _)| *topic == name);
     let Some((_, heading)) = found else {
         let topics = TOPICS.map(|(name, _)| name);
-        let near = refusal::nearest(name, topics.into_iter())
-            .map(|near| format!("did you mean '{near}'? "));
+        let near = nearest(name, topics.into_iter()).map(|near| format!("did you mean '{near}'? "));
         return Err(Error::Argument(format!(
             "no topic '{}'; {}there are {} and all, and the commands, as in `prony help serve`",
             name.escape_debug(),

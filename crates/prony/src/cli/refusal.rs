@@ -10,6 +10,8 @@ use prony_core::plain;
 use prony_io::SetupError;
 use prony_run::error::Error;
 
+use super::names::nearest;
+
 /// Options with secret values, which error messages must not repeat.
 const SECRETS: [&str; 3] = ["--user", "--header", "--body"];
 
@@ -106,15 +108,6 @@ const DISTRIBUTIONS: &[&str] = &["none", "fixed", "exp", "uniform", "lognormal",
 /// The words that the value of an option can start with; `None` if that is not known.
 pub(crate) fn words_of(option: &str) -> Option<&'static [&'static str]> {
     WORDS.iter().find(|(name, _)| *name == option).map(|(_, words)| *words)
-}
-
-/// The name that differs from the word in at most two letters.
-pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = word.to_ascii_lowercase();
-    let distance = |name: &&str| strsim::damerau_levenshtein(name, &lower);
-    let nearest = names.min_by_key(distance).filter(|&name| name != word)?;
-    let similar = distance(&nearest) <= 2 && strsim::jaro_winkler(nearest, &lower) > 0.8;
-    similar.then_some(nearest)
 }
 
 /// The suggestion for a value: one of these words, followed by the rest of the value.

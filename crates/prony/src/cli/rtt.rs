@@ -1,14 +1,11 @@
 //! The options of `prony echo` and `prony rtt`, and the plan of a round-trip measurement.
 
-use std::fmt;
-use std::path::PathBuf;
 use std::slice;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use prony_core::plan::{CallSpec, Exchange, Framing, Message, Stop};
 use prony_core::schedule::{ArrivalsArg, RatePlan};
-use prony_core::target::{Carrier, Endpoint};
+use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_run::builder::{Draft, LoadDraft, Planned, Targets, is_rate};
 use prony_run::environment::Environment;
@@ -19,15 +16,12 @@ use super::output::OutputArgs;
 use super::plan::{check_sources, exec_notes};
 use super::sctp::SctpArgs;
 use super::tls::{self, IdentityArgs, TlsArgs};
+use super::transport::{Place, SOCKETS, Transport};
 use super::values;
 use super::{Driver, LOAD, MEASUREMENT};
 
 const MESSAGES: &str = "Messages";
-/// Help heading of the socket options.
-pub const SOCKETS: &str = "Sockets";
 
-/// The responder's default port, which is that of the ACE tests.
-pub const PORT: u16 = 45_453;
 /// The warm-up of an open loop, in which its connections open.
 const LEAD: Span = Span::from_millis(100);
 
@@ -60,27 +54,6 @@ pub struct EchoArgs {
     /// Print only the summary
     #[arg(long)]
     pub quiet: bool,
-}
-
-/// The transport of the messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Transport {
-    /// TCP
-    Tcp,
-    /// TLS over TCP
-    Tls,
-    /// UDP
-    Udp,
-    /// Multipath TCP
-    Mptcp,
-    /// SCTP, one-to-one sockets
-    Sctp,
-    /// SCTP, one-to-many sockets
-    SctpSeqpacket,
-    /// a Unix domain socket
-    Unix,
-    /// a Unix domain socket that preserves message boundaries
-    UnixSeqpacket,
 }
 
 /// The options of `prony rtt`.
@@ -235,112 +208,6 @@ impl MessageArgs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizes(pub Vec<u32>);
 
-/// The address of the responder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A host and a port.
-    Inet(String, u16),
-    /// A path.
-    Unix(PathBuf),
-}
-
-impl Transport {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-            Self::Udp => "udp",
-            Self::Mptcp => "mptcp",
-            Self::Sctp => "sctp",
-            Self::SctpSeqpacket => "sctp-seqpacket",
-            Self::Unix => "unix",
-            Self::UnixSeqpacket => "unix-seqpacket",
-        }
-    }
-
-    /// Whether it is a Unix domain socket.
-    pub fn is_local(self) -> bool {
-        matches!(self, Self::Unix | Self::UnixSeqpacket)
-    }
-
-    /// The endpoint of this transport at that address.
-    pub fn endpoint(self, place: &Place) -> Result<Endpoint, Error> {
-        let wrong = |why: &str| Error::Value {
-            what: "--transport",
-            value: self.name().into(),
-            why: why.into(),
-        };
-        let over = |over, host: &str, port| Endpoint::Inet { over, host: host.to_owned(), port };
-        match (self, place) {
-            (Self::Unix | Self::UnixSeqpacket, Place::Unix(path)) => {
-                let path = path.display().to_string();
-                Ok(match self {
-                    Self::Unix => Endpoint::Unix { path },
-                    _ => Endpoint::UnixSeqpacket { path },
-                })
-            }
-            (_, Place::Unix(_)) => {
-                Err(wrong("needs HOST:PORT; for unix:PATH use unix or unix-seqpacket"))
-            }
-            (Self::Unix | Self::UnixSeqpacket, _) => {
-                Err(wrong("needs a path; write unix:PATH as the target"))
-            }
-            (Self::Tcp | Self::Tls | Self::Mptcp | Self::Udp, Place::Inet(host, _))
-                if host.contains(',') =>
-            {
-                Err(wrong("connects to one address; only SCTP accepts several addresses of a host"))
-            }
-            (Self::Udp, Place::Inet(host, port)) => Ok(over(Carrier::Udp, host, *port)),
-            (Self::Mptcp, Place::Inet(host, port)) => Ok(over(Carrier::Mptcp, host, *port)),
-            (Self::Sctp, Place::Inet(host, port)) => Ok(over(Carrier::Sctp, host, *port)),
-            (Self::SctpSeqpacket, Place::Inet(host, port)) => {
-                Ok(over(Carrier::SctpSeqpacket, host, *port))
-            }
-            (_, Place::Inet(host, port)) => {
-                let tcp = Endpoint::Tcp { host: host.clone(), port: *port };
-                Ok(if self == Self::Tls { tcp.secured(host) } else { tcp })
-            }
-        }
-    }
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl Place {
-    /// Parses `HOST:PORT`, `HOST`, `PORT`, `[V6]:PORT` or `unix:PATH`.
-    pub fn parse(what: &'static str, text: &str) -> Result<Self, Error> {
-        let wrong = |why: String| Error::Value { what, value: text.to_owned(), why };
-        if text.is_empty() {
-            let forms = "write HOST, HOST:PORT, [IPV6]:PORT or unix:PATH";
-            return Err(Error::Argument(format!("{what}: the address is empty; {forms}")));
-        }
-        if let Some(path) = text.strip_prefix("unix:") {
-            if path.is_empty() {
-                return Err(wrong("has no path; write unix:PATH".into()));
-            }
-            return Ok(Self::Unix(path.into()));
-        }
-        if text.contains("://") {
-            return Err(wrong("is a URL; write HOST:PORT or unix:PATH".into()));
-        }
-        let bare = text.strip_prefix(':').unwrap_or(text);
-        if !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_digit()) {
-            let port = bare.parse().map_err(|_| wrong("is not a port from 0 to 65535".into()))?;
-            return Ok(Self::Inet("127.0.0.1".into(), port));
-        }
-        if let Some((host, "0")) = text.rsplit_once(':').filter(|(h, _)| !h.contains(':')) {
-            return Ok(Self::Inet(host.into(), 0));
-        }
-        let to = prony_io::ConnectTo::from_str(text).map_err(wrong)?;
-        Ok(Self::Inet(to.host, to.port.unwrap_or(PORT)))
-    }
-}
-
 /// The plan of the options.
 pub fn plan(args: &RttArgs, around: &Environment) -> Result<Planned, Error> {
     check_sources(&args.exec)?;
@@ -463,6 +330,7 @@ pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::transport::PORT;
 
     #[test]
     fn parses_lists_and_ranges_of_sizes() {

@@ -6,7 +6,7 @@ use prony_io::socket::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
 use prony_run::error::Error;
 
-use super::rtt::{SOCKETS, Transport};
+use super::transport::{SOCKETS, Transport};
 use super::{Driver, values};
 
 /// The options of SCTP.

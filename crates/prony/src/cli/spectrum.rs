@@ -8,8 +8,9 @@ use prony_report::Format;
 use prony_run::error::Error;
 
 use super::exec_options::ExecArgs;
-use super::rtt::{MessageArgs, Place, Sizes, Transport, sizes};
+use super::rtt::{MessageArgs, Sizes, sizes};
 use super::tls::TlsArgs;
+use super::transport::{Place, Transport};
 use super::{LOAD, MEASUREMENT, values};
 
 const OUTPUT: &str = "Output";

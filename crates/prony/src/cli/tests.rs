@@ -11,9 +11,9 @@ use prony_run::builder::Planned;
 use prony_run::environment::Environment;
 use prony_run::error::Error;
 
+use super::names::NAMES;
 use super::plan::plan;
 use super::refusal::of_clap;
-use super::words::NAMES;
 use super::*;
 
 fn around() -> Environment {

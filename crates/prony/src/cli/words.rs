@@ -3,14 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use super::help::is_topic;
-use super::refusal;
-
-/// The command that an unknown word probably means: one that differs in at most two letters.
-pub(crate) fn command_meant(word: &str) -> Option<String> {
-    let is_bare = word.len() >= 3 && word.bytes().all(|b| b.is_ascii_lowercase());
-    let names = NAMES.into_iter().filter(|_| is_bare);
-    refusal::nearest(word, names).map(str::to_owned)
-}
+use super::names::is_command;
 
 /// Whether a word in the place of a URL is rather something else: it has no dot, colon or slash,
 /// and is not the name of this host.
@@ -30,38 +23,6 @@ pub(super) fn without_help(words: Vec<OsString>) -> Vec<OsString> {
         _ => words,
     }
 }
-
-/// Whether the word names a command.
-pub(super) fn is_command(word: &str) -> bool {
-    NAMES.contains(&word)
-}
-
-/// The names of the commands.
-pub(super) const NAMES: [&str; 23] = [
-    "load",
-    "llm",
-    "capacity",
-    "run",
-    "check",
-    "import",
-    "record",
-    "compare",
-    "replay",
-    "report",
-    "merge",
-    "worker",
-    "ray-job",
-    "serve",
-    "rtt",
-    "spectrum",
-    "echo",
-    "selftest",
-    "demo",
-    "help",
-    "terms",
-    "completions",
-    "man",
-];
 
 /// The words of a load, without the command `load`, from the name of the program on; else `None`.
 pub(super) fn of_load<W: AsRef<OsStr>>(words: &[W]) -> Option<impl Iterator<Item = &OsStr>> {

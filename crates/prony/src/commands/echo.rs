@@ -16,9 +16,10 @@ use prony_run::interrupt::stoppable;
 use prony_run::output;
 use serde::Serialize;
 
-use crate::cli::rtt::{EchoArgs, Place, Transport};
+use crate::cli::rtt::EchoArgs;
 use crate::cli::sctp::SctpArgs;
 use crate::cli::tls;
+use crate::cli::transport::{Place, Transport};
 use crate::exec_options::driver;
 
 /// The number of stream clients (without TLS) that get a dedicated thread each.

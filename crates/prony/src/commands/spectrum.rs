@@ -19,10 +19,11 @@ use prony_run::run::{self, Provenance};
 
 use super::rtt::with_sockets;
 use crate::cli::plan::{check_sources, exec_notes};
-use crate::cli::rtt::{Transport, exchange};
+use crate::cli::rtt::exchange;
 use crate::cli::shown::command_line;
 use crate::cli::spectrum::SpectrumArgs;
 use crate::cli::tls;
+use crate::cli::transport::Transport;
 
 /// One length over one transport, which is measured repeatedly.
 struct Cell {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use prony_report::terms::{Entry, Piece, names, read};
 use prony_run::error::Error;
 
-use crate::cli::refusal;
+use crate::cli::names;
 
 /// The width of the text.
 const WIDTH: usize = 79;
@@ -37,7 +37,7 @@ pub(super) fn page(words: &[String]) -> Result<String, Error> {
     }
     if asked.is_empty() || found.is_empty() && texts.is_empty() {
         let all: Vec<String> = entries.iter().flat_map(|entry| names(&entry.names)).collect();
-        let near = refusal::nearest(&asked, all.iter().map(String::as_str));
+        let near = names::nearest(&asked, all.iter().map(String::as_str));
         let near = near.map(|near| format!("did you mean '{near}'? ")).unwrap_or_default();
         return Err(Error::Argument(format!(
             "no term '{}'; {near}`prony terms` lists all",

@@ -8,8 +8,8 @@ use prony_core::units::{ConnId, RequestId, Span};
 use prony_io::{Control, Taps};
 use prony_run::run::{self, Provenance};
 
-use super::super::options::{Opts, Uris, Workload};
-use super::super::values::{Period, Refusal};
+use super::super::options::Opts;
+use super::super::values::{Period, Refusal, Uris, Workload};
 use super::super::{network, plan};
 use super::Fetched;
 

@@ -7,14 +7,12 @@ use prony_core::units::{ConnId, Nanos};
 use sctp_proto::{Association, PayloadProtocolIdentifier as Identifier};
 
 use super::packet_socket::ReservedPort;
+use super::settings::MESSAGE_MAX;
 use super::wire::{self, Header, kind};
 
 /// The stream for sending messages.
 pub(super) const STREAM: u16 = 0;
-/// The number of streams that a peer may use.
-pub(super) const STREAMS: u16 = 16;
-/// The longest message, in bytes, including its framing.
-pub(super) const MESSAGE_MAX: usize = super::SIZE_MAX as usize + 64;
+
 /// The maximum size of the send queue, in bytes. A message is accepted completely or not at all.
 const SEND_MAX: usize = 2 * MESSAGE_MAX;
 

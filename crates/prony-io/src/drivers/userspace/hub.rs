@@ -15,8 +15,9 @@ use sctp_proto::{
     EndpointEvent, ServerConfig,
 };
 
-use super::association::{Assoc, STREAMS, State};
+use super::association::{Assoc, State};
 use super::packet_socket::{PacketSocket, ReservedPort};
+use super::settings::STREAMS;
 use super::wire::{self, Header, kind};
 use super::{Listener, Settings, Via};
 

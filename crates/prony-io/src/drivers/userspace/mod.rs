@@ -36,9 +36,10 @@ use crate::net::errno;
 use crate::net::socket::options::SocketOptions;
 use crate::net::socket::{self, sctp::Style};
 use crate::time::pace::Pace;
-use association::{Assoc, MESSAGE_MAX, State};
+use association::{Assoc, State};
 use hub::{Hub, Key};
 pub use listen::{Listener, bind};
+use settings::MESSAGE_MAX;
 pub use settings::{NAME, SIZE_MAX, Settings, UDP_PORT, Via, ready};
 
 /// The size of the longest packet.

@@ -7,7 +7,6 @@ use prony_core::summary::{Sctp, SctpStack};
 use sctp_proto::TransportConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::association::{MESSAGE_MAX, STREAMS};
 use crate::error::Refusal;
 pub use crate::net::socket::options::{Settings, Via};
 use crate::net::socket::sctp::Rto;
@@ -18,6 +17,11 @@ pub const UDP_PORT: u16 = 9_899;
 pub const SIZE_MAX: u32 = 256 * 1024;
 /// The name of the implementation in reports.
 pub const NAME: &str = "sctp-proto 0.10.8";
+
+/// The number of streams that a peer may use.
+pub(super) const STREAMS: u16 = 16;
+/// The longest message, in bytes, including its framing.
+pub(super) const MESSAGE_MAX: usize = SIZE_MAX as usize + 64;
 
 /// The size of the receive buffer. The crate returns only complete messages.
 const RECEIVE_MAX: u32 = 2 * MESSAGE_MAX as u32;
