@@ -5,8 +5,12 @@
 //! Re-exports are followed at the root of the crate only: `crate::Name` leads to the module from
 //! which `lib.rs` re-exports `Name`. `mod x;` is not an import.
 //!
-//! The nodes of the graph are the top-level modules, each with all of its submodules. Imports
-//! within a top-level module are free, and so are those between the root and the top-level modules.
+//! The nodes of the graph of a crate are the top-level modules, each with all of its submodules.
+//! Imports between the root and the top-level modules are free.
+//!
+//! The same holds inside a module: the nodes of its graph are its submodules, and imports between
+//! it and its own submodules are free. There, re-exports are followed everywhere: `super::Name`
+//! leads to the submodule from which the parent passes `Name` on, and passing it on is no import.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +31,7 @@ pub(super) struct Files {
 }
 
 /// The imports between the top-level modules of a crate.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct CrateGraph {
     /// The folder of its sources.
     pub(super) folder: String,
@@ -54,6 +58,11 @@ impl Files {
     pub(super) fn graph(&self) -> Vec<CrateGraph> {
         self.crates.iter().map(|(folder, modules)| graph(folder, modules)).collect()
     }
+
+    /// The graphs of the submodules of each module.
+    pub(super) fn rooms(&self) -> Vec<CrateGraph> {
+        self.crates.iter().flat_map(|(folder, modules)| rooms(folder, modules)).collect()
+    }
 }
 
 /// `crates/a/src/b/c.rs` is `b/c` in `a`.
@@ -71,11 +80,40 @@ pub(super) fn module_of(file: &str) -> Module {
     parts
 }
 
+/// Modules that are compiled for tests only.
+fn test_modules(modules: &BTreeMap<Module, (String, Imports)>) -> Vec<Module> {
+    let all = modules.iter();
+    all.flat_map(|(own, (_, i))| i.test_modules.iter().map(|m| [&own[..], m].concat())).collect()
+}
+
+fn rooms(folder: &str, modules: &BTreeMap<Module, (String, Imports)>) -> Vec<CrateGraph> {
+    let tests = test_modules(modules);
+    let is_test = |m: &Module| tests.iter().any(|t| m.starts_with(t));
+    let passed_on = PassedOn::new(modules);
+    let mut rooms: BTreeMap<Module, CrateGraph> = BTreeMap::new();
+    for (own, (path, imports)) in modules.iter().filter(|(m, _)| !is_test(m)) {
+        for depth in 1..own.len() {
+            let room = rooms.entry(own[..depth].to_vec()).or_default();
+            room.folder = format!("{folder}/{}", own[..depth].join("/"));
+            room.names.insert(own[depth].clone());
+        }
+        for named in imports.named.iter().filter(|named| !named.is_passed_on) {
+            let within = [&own[..], &named.within].concat();
+            let Some(to) = passed_on.file_of(&within, &named.path) else { continue };
+            let shared = own.iter().zip(&to).take_while(|(a, b)| a == b).count();
+            if let (Some(a), Some(b), false) = (own.get(shared), to.get(shared), is_test(&to))
+                && let Some(room) = rooms.get_mut(&own[..shared])
+            {
+                let place = (path.clone(), named.line);
+                room.imports_between.entry((a.clone(), b.clone())).or_insert(place);
+            }
+        }
+    }
+    rooms.into_values().filter(|room| room.names.len() > 1).collect()
+}
+
 fn graph(folder: &str, modules: &BTreeMap<Module, (String, Imports)>) -> CrateGraph {
-    let tests: Vec<Module> = modules
-        .iter()
-        .flat_map(|(own, (_, i))| i.test_modules.iter().map(|m| [&own[..], m].concat()))
-        .collect();
+    let tests = test_modules(modules);
     let is_test = |m: &Module| tests.iter().any(|t| m.starts_with(t));
     let known = |m: &[String]| modules.contains_key(m);
     let root = Root::new(modules);
@@ -131,6 +169,47 @@ pub(super) fn resolve(
     Some(at)
 }
 
+/// The names that the modules of a crate pass on.
+struct PassedOn<'a> {
+    modules: &'a BTreeMap<Module, (String, Imports)>,
+    /// The path of a name, and where it leads.
+    names: BTreeMap<Module, Module>,
+}
+
+impl<'a> PassedOn<'a> {
+    /// No name is passed on more often.
+    const STEPS_MAX: usize = 8;
+
+    fn new(modules: &'a BTreeMap<Module, (String, Imports)>) -> Self {
+        let known = |m: &[String]| modules.contains_key(m);
+        let mut names = BTreeMap::new();
+        for (own, (_, imports)) in modules {
+            for named in imports.named.iter().filter(|n| n.is_passed_on && n.within.is_empty()) {
+                let to = resolve(own, &named.path, known);
+                if let (Some(name), Some(to)) = (named.known_as.clone(), to) {
+                    names.insert([&own[..], &[name]].concat(), to);
+                }
+            }
+        }
+        Self { modules, names }
+    }
+
+    /// The file in which the item with this path, seen from `own`, is declared.
+    fn file_of(&self, own: &[String], path: &[String]) -> Option<Module> {
+        let mut at = resolve(own, path, |m| self.modules.contains_key(m))?;
+        for _ in 0..Self::STEPS_MAX {
+            let ends = (1..=at.len()).rev().map(|n| at.split_at(n));
+            let passed = ends.map(|(name, rest)| Some([self.names.get(name)?, rest].concat()));
+            let Some(next) = passed.flatten().next() else { break };
+            at = next;
+        }
+        while !at.is_empty() && !self.modules.contains_key(&at) {
+            at.pop();
+        }
+        Some(at)
+    }
+}
+
 /// The re-exports at the root of a crate.
 struct Root(BTreeMap<String, Module>);
 
@@ -164,6 +243,35 @@ pub(super) fn of_sources(sources: &[(&str, &str)]) -> CrateGraph {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn finds_imports_between_submodules() {
+        let mut files = Files::default();
+        for (path, text) in [
+            ("lib.rs", "mod a;\nmod b;\n"),
+            (
+                "a/mod.rs",
+                "mod deep;\nmod x;\nmod y;\npub use x::X;\npub use deep::D as E;\nuse y::Y;\n",
+            ),
+            ("a/x.rs", "use super::E;\nuse super::Own;\nuse crate::b::B;\n"),
+            ("a/y.rs", "use super::X;\n#[cfg(test)]\nmod tests;\n"),
+            ("a/y/tests.rs", "use crate::a::deep::D;\n"),
+            ("a/deep/mod.rs", "pub use inner::D;\nmod inner;\nmod outer;\n"),
+            ("a/deep/inner.rs", "fn f() { super::super::y::h() }\n"),
+            ("a/deep/outer.rs", "use crate::a::E;\n"),
+            ("b.rs", "use crate::a::X;\n"),
+        ] {
+            files.gather(&format!("crates/x/src/{path}"), &Source::new(text));
+        }
+        let rooms = files.rooms();
+        let shown = |room: &CrateGraph| {
+            let all = room.imports_between.keys().map(|(a, b)| format!("{a} -> {b}"));
+            (room.folder.clone(), all.collect::<Vec<_>>().join(", "))
+        };
+        let found: Vec<_> = rooms.iter().map(shown).collect();
+        let inside = [("a", "deep -> y, x -> deep, y -> x"), ("a/deep", "outer -> inner")];
+        assert_eq!(found, inside.map(|(a, b)| (format!("crates/x/src/{a}"), b.to_owned())));
+    }
 
     fn imports_between(sources: &[(&str, &str)]) -> Vec<String> {
         let graph = of_sources(sources);

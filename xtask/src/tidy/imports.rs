@@ -15,6 +15,8 @@ pub(super) struct Named {
     pub(super) path: Vec<String>,
     /// The name that a `use` gives it.
     pub(super) known_as: Option<String>,
+    /// Whether that is a `pub use`, for other modules.
+    pub(super) is_passed_on: bool,
     /// The enclosing inline modules, outermost first.
     pub(super) within: Vec<String>,
     /// From 1.
@@ -51,6 +53,7 @@ pub(super) fn read(source: &Source<'_>) -> Imports {
         }
     }
     for (at, is_use, leaves) in paths(&code) {
+        let is_passed_on = is_use && is_public(&code[..at]);
         if tests.iter().any(|span| span.contains(&at)) {
             continue;
         }
@@ -62,10 +65,16 @@ pub(super) fn read(source: &Source<'_>) -> Imports {
             }
             let at = at + leaf.offset;
             let line = 1 + code[..at].matches('\n').count();
-            imports.named.push(Named { path, known_as, within: within(at), line });
+            imports.named.push(Named { path, known_as, is_passed_on, within: within(at), line });
         }
     }
     imports
+}
+
+/// Whether the `use` at the end of this code is public.
+fn is_public(before: &str) -> bool {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.trim_start().starts_with("pub")
 }
 
 /// A path of a group.

@@ -82,7 +82,7 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     }
     let table = fs::read_to_string(truth::TABLE).context(truth::TABLE)?;
     truth::check(&table, &numbered, &mut findings);
-    let graph = files.graph();
+    let graph = [files.graph(), files.rooms()].concat();
     cycles::measure(&graph, &mut measures);
     findings.extend(ratchet::settle(&measures, update)?);
     cycles::explain(&graph, &mut findings);
@@ -97,7 +97,8 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// `cargo xtask tidy --graph`: the imports between the top-level modules of each crate.
+/// `cargo xtask tidy --graph`: the imports between the top-level modules of each crate, and
+/// between the files of each of these.
 fn print_graph() -> Result<()> {
     let mut files = graph::Files::default();
     for path in listed_files()?.iter().filter(|p| p.ends_with(".rs")) {
@@ -105,7 +106,7 @@ fn print_graph() -> Result<()> {
             files.gather(path, &Source::new(&text));
         }
     }
-    print!("{}", cycles::drawn(&files.graph()));
+    print!("{}", cycles::drawn(&[files.graph(), files.rooms()].concat()));
     Ok(())
 }
 
