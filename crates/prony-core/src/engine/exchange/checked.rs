@@ -1,18 +1,16 @@
 //! The checks of replies: they read along with what else reads replies, and count.
 
 use super::Exchange;
-use super::dynamic::Dynamic;
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::proto::Reply;
 use crate::record::CheckTally;
 use crate::script::{Capture, Checker, Figures};
-use crate::units::{Nanos, RequestId};
+use crate::units::Nanos;
 
-/// The checks of a plan, and what else is decided while the load runs.
+/// The checks of a plan.
 #[derive(Debug)]
 pub(in crate::engine) struct Checked {
-    pub(super) inner: Option<Dynamic>,
     checker: Checker,
     /// When the measurement starts.
     start: Nanos,
@@ -28,15 +26,14 @@ pub(in crate::engine) struct Checked {
 }
 
 impl Checked {
-    /// Let the plan's checks read along. `inner` itself if there are none.
+    /// The checks of the plan; `None` if there are none.
     ///
     /// # Panics
     /// When the plan is not valid.
-    pub(super) fn around(plan: &Plan, inner: Option<Dynamic>) -> Option<Dynamic> {
-        let Some(checker) = Checker::new(plan) else { return inner };
+    pub(super) fn new(plan: &Plan) -> Option<Self> {
+        let checker = Checker::new(plan)?;
         let tallies = vec![CheckTally::default(); checker.count()];
-        Some(Dynamic::Checked(Box::new(Self {
-            inner,
+        Some(Self {
             checker,
             start: Nanos::ZERO + plan.warmup,
             retries: plan.sessions.as_ref().map_or(0, |sessions| sessions.retries),
@@ -44,30 +41,19 @@ impl Checked {
             main: tallies,
             results: Vec::new(),
             spare: Vec::new(),
-        })))
+        })
     }
 
     pub(super) fn wants_headers(&self, call: u32) -> bool {
         self.checker.wants_headers(call)
-            || self.inner.as_ref().is_some_and(|inner| inner.wants_headers(call))
     }
 
     pub(super) fn wants_body(&self, call: u32) -> bool {
         self.checker.wants_body(call)
-            || self.inner.as_ref().is_some_and(|inner| inner.wants_body(call))
     }
 
-    pub(super) fn header(
-        &mut self,
-        id: RequestId,
-        exchange: &mut Exchange,
-        name: &[u8],
-        value: &[u8],
-    ) {
+    pub(super) fn header(&mut self, exchange: &mut Exchange, name: &[u8], value: &[u8]) {
         let call = exchange.call;
-        if let Some(inner) = self.inner.as_mut().filter(|inner| inner.wants_headers(call)) {
-            inner.header(id, exchange, name, value);
-        }
         if self.checker.wants_headers(call) {
             let capture =
                 exchange.capture.get_or_insert_with(|| self.spare.pop().unwrap_or_default());
@@ -76,22 +62,15 @@ impl Checked {
     }
 
     pub(super) fn body(&mut self, exchange: &mut Exchange, piece: &[u8]) {
-        let call = exchange.call;
-        let mut is_kept = false;
-        if let Some(inner) = &mut self.inner {
-            inner.body(exchange, piece);
-            is_kept = matches!(inner, Dynamic::Scripted(scripted) if scripted.wants_body(call));
-        }
-        if self.checker.wants_body(call) && !is_kept {
+        if self.checker.wants_body(exchange.call) {
             let capture = &mut exchange.capture;
             capture.get_or_insert_with(|| self.spare.pop().unwrap_or_default()).body(piece);
         }
     }
 
-    /// The reply is complete, and what it must be gave `fault`. Returns the final fault, if any.
-    pub(super) fn replied(
+    /// The reply is complete, and what it must be gave `fault`. Returns the fault with the checks.
+    pub(super) fn judge(
         &mut self,
-        id: RequestId,
         exchange: &mut Exchange,
         reply: &Reply,
         mut fault: Option<Fault>,
@@ -111,9 +90,17 @@ impl Checked {
         {
             fault = Some(Fault::BodyMismatch);
         }
-        if let Some(inner) = &mut self.inner {
-            fault = inner.replied(id, exchange, reply, fault, now);
-        }
+        fault
+    }
+
+    /// Count the results for the reply that was judged, whose final fault is `fault`.
+    pub(super) fn count(
+        &mut self,
+        exchange: &mut Exchange,
+        reply: &Reply,
+        fault: Option<Fault>,
+        now: Nanos,
+    ) {
         if let Some(mut capture) = exchange.capture.take() {
             capture.clear();
             self.spare.push(capture);
@@ -130,7 +117,6 @@ impl Checked {
                 tallies[check as usize].count(passed, now);
             }
         }
-        fault
     }
 
     /// An empty capture is not needed any more.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::dynamic::Dynamic;
 use super::{Exchange, NONE, New};
-use crate::fault::Fault;
 use crate::plan::{CallSpec, Plan, Shared};
 use crate::proto::Reply;
 use crate::record::{GroupEnd, GroupKey, RedirectTally, SessionEnd};
@@ -12,10 +10,9 @@ use crate::script::{Filled, Moved, Origin as CookieOrigin};
 use crate::target::{Endpoint, Origin, RedirectTo, resolve_redirect};
 use crate::units::{Nanos, RequestId, Span};
 
-/// The redirects of a plan, and what else is decided while the load runs.
+/// The redirects of a plan.
 #[derive(Debug)]
 pub(in crate::engine) struct Following {
-    pub(super) inner: Option<Dynamic>,
     calls: Shared<CallSpec>,
     /// How many redirects of each call are followed; `None`: none is.
     most: Vec<Option<u32>>,
@@ -77,7 +74,7 @@ pub(in crate::engine) enum After {
 }
 
 /// What is done with a reply.
-enum Decision {
+pub(super) enum Decision {
     /// It is the last of its request.
     Final,
     /// It is the last one, although it leads to another request, which is not made.
@@ -104,11 +101,10 @@ impl Default for Chain {
 }
 
 impl Following {
-    /// Let redirects be followed. `inner` itself if the plan follows none.
-    pub(super) fn around(plan: &Plan, inner: Option<Dynamic>) -> Option<Dynamic> {
-        let Some(follow) = plan.follow.as_deref() else { return inner };
-        Some(Dynamic::Following(Box::new(Self {
-            inner,
+    /// Returns `None` if the plan follows no redirects.
+    pub(super) fn new(plan: &Plan) -> Option<Self> {
+        let follow = plan.follow.as_deref()?;
+        Some(Self {
             calls: plan.calls.clone(),
             most: plan.calls.iter().map(|call| plan.redirects_of(call)).collect(),
             secure: plan.endpoints.iter().map(|e| e.tls_name().is_some()).collect(),
@@ -121,23 +117,15 @@ impl Following {
             warm: RedirectTally::default(),
             main: RedirectTally::default(),
             path: Vec::new(),
-        })))
+        })
     }
 
     pub(super) fn follows(&self, call: u32) -> bool {
         self.most[call as usize].is_some()
     }
 
-    pub(super) fn wants_headers(&self, call: u32) -> bool {
-        self.follows(call) || self.inner.as_ref().is_some_and(|inner| inner.wants_headers(call))
-    }
-
-    pub(super) fn fill(
-        &mut self,
-        id: RequestId,
-        exchange: &Exchange,
-        now: Nanos,
-    ) -> Result<&Filled, Fault> {
+    /// Whether a redirect has led to this request, which is filled in now.
+    pub(super) fn is_after_redirect(&mut self, id: RequestId, exchange: &Exchange) -> bool {
         let slot = id.slot as usize;
         if self.chains.len() <= slot {
             self.chains.resize_with(slot + 1, Chain::default);
@@ -148,32 +136,60 @@ impl Following {
             (chain.began, chain.hops) = (exchange.intended, 0);
         }
         chain.has_location = false;
-        if chain.hops == 0 {
-            chain.sent.clear();
-            if let Some(inner) = self.inner.as_mut().filter(|inner| inner.fills(exchange.call)) {
-                chain.sent.copy(inner.fill(id, exchange, now)?);
-            }
-        } else if let Some(inner) = &mut self.inner {
-            let call = &self.calls[exchange.call as usize];
-            let authority = authority_of(&chain.sent, call);
-            let path = chain.sent.path().unwrap_or_default();
-            self.path.clear();
-            self.path.extend_from_slice(path);
-            let secure = self.secure[chain.endpoint as usize];
-            let origin = CookieOrigin { authority: &authority, path: &self.path, secure };
-            inner.write_cookies(exchange.user, origin, now, &mut chain.sent);
-        }
-        Ok(&chain.sent)
+        chain.hops > 0
     }
 
-    pub(super) fn header(
+    /// The first request of a chain, with these parts.
+    pub(super) fn start(&mut self, id: RequestId, parts: Option<&Filled>) -> &Filled {
+        let sent = &mut self.chains[id.slot as usize].sent;
+        match parts {
+            Some(parts) => sent.copy(parts),
+            None => sent.clear(),
+        }
+        sent
+    }
+
+    /// The parts of a request that is sent.
+    pub(super) fn sent(&self, id: RequestId) -> &Filled {
+        &self.chains[id.slot as usize].sent
+    }
+
+    /// Add to a request after a redirect what is meant for its server.
+    pub(super) fn to_server(
         &mut self,
         id: RequestId,
-        exchange: &mut Exchange,
-        name: &[u8],
-        value: &[u8],
+        call: u32,
+        add: impl FnOnce(CookieOrigin<'_>, &mut Filled),
     ) {
-        if self.follows(exchange.call)
+        let chain = &mut self.chains[id.slot as usize];
+        let authority = authority_of(&chain.sent, &self.calls[call as usize]);
+        self.path.clear();
+        self.path.extend_from_slice(chain.sent.path().unwrap_or_default());
+        let secure = self.secure[chain.endpoint as usize];
+        let to = CookieOrigin { authority: &authority, path: &self.path, secure };
+        add(to, &mut chain.sent);
+    }
+
+    /// Pass on from which server the reply comes.
+    pub(super) fn from_server(
+        &mut self,
+        id: RequestId,
+        call: u32,
+        keep: impl FnOnce(CookieOrigin<'_>),
+    ) {
+        let Some(chain) = chain_of(&mut self.chains, id) else { return };
+        let call = &self.calls[call as usize];
+        let authority = authority_of(&chain.sent, call);
+        let endpoint = if chain.hops == 0 { call.endpoint } else { chain.endpoint };
+        keep(CookieOrigin {
+            authority: &authority,
+            path: chain.sent.path().unwrap_or(call.path.as_bytes()),
+            secure: self.secure[endpoint as usize],
+        });
+    }
+
+    pub(super) fn header(&mut self, id: RequestId, call: u32, name: &[u8], value: &[u8]) {
+        if self.follows(call)
             && name.eq_ignore_ascii_case(b"Location")
             && let Some(chain) = chain_of(&mut self.chains, id).filter(|chain| !chain.has_location)
         {
@@ -181,58 +197,37 @@ impl Following {
             chain.location.clear();
             chain.location.extend_from_slice(value);
         }
-        if let Some(inner) = self.inner.as_mut().filter(|inner| inner.wants_headers(exchange.call))
-        {
-            inner.header(id, exchange, name, value);
-        }
     }
 
-    /// The reply is complete, and what it must be gave `fault`. Returns the final fault, if any.
-    pub(super) fn replied(
+    /// The next request goes to this endpoint.
+    pub(super) fn follow(
         &mut self,
         id: RequestId,
-        exchange: &mut Exchange,
-        reply: &Reply,
-        fault: Option<Fault>,
-        now: Nanos,
-    ) -> Option<Fault> {
-        let decision = match reply.fault {
-            None => self.decide(id, exchange, reply.status),
-            Some(_) => Decision::Final,
-        };
-        let mut fault = fault;
-        self.keep_cookies(id, exchange, now);
-        match decision {
-            Decision::Follow { endpoint, moved } => {
-                let chain = &mut self.chains[id.slot as usize];
-                let body = &self.calls[exchange.call as usize].body;
-                chain.sent.redirect(&self.path, body, moved);
-                chain.endpoint = endpoint;
-                if chain.hops == 0 {
-                    self.started = self.started.wrapping_add(1);
-                    chain.number = self.started;
-                }
-                chain.hops += 1;
-                self.next = Some(After::Hop(GroupKey::Chain(chain.number)));
-                if let (Some(inner), Some(capture)) = (&mut self.inner, exchange.capture.take()) {
-                    inner.put_back(capture);
-                }
-                self.tally(exchange).followed += 1;
-                return None;
-            }
-            Decision::TooMany => {
-                self.tally(exchange).over_limit += 1;
-                fault = Some(Fault::TooManyRedirects);
-            }
-            Decision::Final | Decision::Stays => {}
+        exchange: &Exchange,
+        endpoint: u32,
+        moved: Moved,
+    ) {
+        let chain = &mut self.chains[id.slot as usize];
+        let body = &self.calls[exchange.call as usize].body;
+        chain.sent.redirect(&self.path, body, moved);
+        chain.endpoint = endpoint;
+        if chain.hops == 0 {
+            self.started = self.started.wrapping_add(1);
+            chain.number = self.started;
         }
-        if let Some(inner) = &mut self.inner {
-            fault = inner.replied(id, exchange, reply, fault, now);
-        }
-        let arrived = fault.is_none() && matches!(decision, Decision::Final);
-        self.next =
-            self.end_of(id, if arrived { SessionEnd::Completed } else { SessionEnd::Failed });
-        fault
+        chain.hops += 1;
+        self.next = Some(After::Hop(GroupKey::Chain(chain.number)));
+        self.tally(exchange).followed += 1;
+    }
+
+    /// The reply is one redirect too many.
+    pub(super) fn is_over_limit(&mut self, exchange: &Exchange) {
+        self.tally(exchange).over_limit += 1;
+    }
+
+    /// The reply was the last of its request, which has ended in this way.
+    pub(super) fn end(&mut self, id: RequestId, how: SessionEnd) {
+        self.next = self.end_of(id, how);
     }
 
     /// What follows from the last reply for a chain of redirects, if anything does.
@@ -283,10 +278,11 @@ impl Following {
         if exchange.intended >= self.start { &mut self.main } else { &mut self.warm }
     }
 
-    /// What the reply with this status means. The path of the next request is in `path`.
-    fn decide(&mut self, id: RequestId, exchange: &Exchange, status: u16) -> Decision {
+    /// What a complete reply means. The path of the next request is in `path`.
+    pub(super) fn decide(&mut self, id: RequestId, exchange: &Exchange, reply: &Reply) -> Decision {
+        let status = reply.status;
         let Some(most) = self.most[exchange.call as usize] else { return Decision::Final };
-        if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+        if reply.fault.is_some() || !matches!(status, 301 | 302 | 303 | 307 | 308) {
             return Decision::Final;
         }
         let Some(chain) = chain_of(&mut self.chains, id).filter(|chain| chain.has_location) else {
@@ -326,21 +322,6 @@ impl Following {
         let is_get = before.is_some_and(|moved| moved.is_get) || becomes_get(status, &call.method);
         let moved = Moved { authority, secure: self.secure[endpoint as usize], is_get };
         Decision::Follow { endpoint, moved }
-    }
-
-    /// Keep the cookies of a reply for the server that has sent it.
-    fn keep_cookies(&mut self, id: RequestId, exchange: &mut Exchange, now: Nanos) {
-        let Some(inner) = &mut self.inner else { return };
-        let Some(chain) = chain_of(&mut self.chains, id) else { return };
-        let call = &self.calls[exchange.call as usize];
-        let authority = authority_of(&chain.sent, call);
-        let endpoint = if chain.hops == 0 { call.endpoint } else { chain.endpoint };
-        let origin = CookieOrigin {
-            authority: &authority,
-            path: chain.sent.path().unwrap_or(call.path.as_bytes()),
-            secure: self.secure[endpoint as usize],
-        };
-        inner.keep_cookies(exchange, origin, now);
     }
 }
 

@@ -1,17 +1,13 @@
 //! Requests that are signed when they are sent, whatever else is decided.
 
-use super::Exchange;
-use super::dynamic::Dynamic;
-use crate::fault::Fault;
 use crate::plan::{CallSpec, Plan, Shared};
 use crate::script::{Filled, VIRTUAL_EPOCH};
-use crate::units::{Nanos, RequestId};
+use crate::units::Nanos;
 use crate::vars::{BodyDigest, Signer, ToSign, body_digest};
 
-/// What signs the requests of a plan, and what else is decided while the load runs.
+/// What signs the requests of a plan.
 #[derive(Debug)]
 pub(in crate::engine) struct Signed {
-    pub(super) inner: Option<Dynamic>,
     signer: Signer,
     calls: Shared<CallSpec>,
     /// The digest of each call's body in the plan, once it is known.
@@ -25,22 +21,21 @@ pub(in crate::engine) struct Signed {
 }
 
 impl Signed {
-    /// Sign requests. `inner` itself if the plan signs none.
+    /// Returns `None` if the plan signs no requests.
     ///
     /// # Panics
     /// When the plan is not valid.
-    pub(super) fn around(plan: &Plan, inner: Option<Dynamic>) -> Option<Dynamic> {
-        let Some(signing) = plan.aws_sigv4.as_deref() else { return inner };
+    pub(super) fn new(plan: &Plan) -> Option<Self> {
+        let signing = plan.aws_sigv4.as_deref()?;
         let key = signing.key(&plan.data.environment).expect("the plan is valid");
-        Some(Dynamic::Signed(Box::new(Self {
-            inner,
+        Some(Self {
             signer: Signer::new(&signing.region, &signing.service, key),
             calls: plan.calls.clone(),
             bodies: vec![None; plan.calls.len()],
             epoch: VIRTUAL_EPOCH,
             filled: Filled::default(),
             lines: Vec::new(),
-        })))
+        })
     }
 
     /// Whether the requests of a call are signed.
@@ -48,23 +43,18 @@ impl Signed {
         self.calls[call as usize].is_signable()
     }
 
-    pub(super) fn fill(
-        &mut self,
-        id: RequestId,
-        exchange: &Exchange,
-        now: Nanos,
-    ) -> Result<&Filled, Fault> {
-        let call = exchange.call;
-        self.filled.clear();
-        if let Some(inner) = self.inner.as_mut().filter(|inner| inner.fills(call)) {
-            self.filled.copy(inner.fill(id, exchange, now)?);
+    /// A request of this call, whose parts so far are `parts`.
+    pub(super) fn fill(&mut self, call: u32, parts: Option<&Filled>, now: Nanos) -> &Filled {
+        match parts {
+            Some(parts) => self.filled.copy(parts),
+            None => self.filled.clear(),
         }
         // Another server, to which a redirect has led, gets no signature.
         let has_moved = self.filled.moved().is_some_and(|moved| moved.authority.is_some());
         if self.signs(call) && !has_moved {
             self.sign(call, self.epoch.saturating_add(now.0));
         }
-        Ok(&self.filled)
+        &self.filled
     }
 
     /// Sign the request in `filled`.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::engine::exchange::dynamic::Dynamic;
 use crate::plan::{Follow, Group, Load, RedirectServer, Redirects, Stop, Think};
 
 fn plan() -> Plan {
@@ -28,9 +29,7 @@ fn plan() -> Plan {
 /// sent, or why there is none.
 fn after(replies: &[(u16, &str)]) -> String {
     let plan = plan();
-    let Some(Dynamic::Following(mut following)) = Following::around(&plan, None) else {
-        panic!("the plan follows redirects")
-    };
+    let mut following = Dynamic::new(&plan).expect("the plan follows redirects");
     let mut exchange = Exchange::vacant();
     let mut id = RequestId { slot: 0, generation: 7 };
     for &(status, location) in replies {
@@ -49,7 +48,7 @@ fn after(replies: &[(u16, &str)]) -> String {
             fault: None,
         };
         let fault = following.replied(id, &mut exchange, &reply, None, Nanos(2));
-        match following.take_next() {
+        match following.after_reply() {
             Some(After::Hop(_)) => {
                 let next = RequestId { generation: id.generation + 1, ..id };
                 following.moves(id, next);
