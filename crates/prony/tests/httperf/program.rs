@@ -171,7 +171,7 @@ impl Running {
         let mut signal = run.signal;
         let mut memory = 0;
         while start.elapsed() < LIMIT {
-            memory = peak_kb(&self.child).unwrap_or(memory);
+            memory = memory.max(memory_kb(&self.child).unwrap_or(0));
             if let Some(status) = self.child.try_wait().expect("a child") {
                 let code = status.code().or_else(|| status.signal().map(|s| 128 + s));
                 return (code, memory);
@@ -196,10 +196,11 @@ impl Drop for Running {
     }
 }
 
-/// The peak of a process' memory, in kB.
-fn peak_kb(child: &Child) -> Option<u64> {
+/// A process' memory, in kB, without its program: how much of that is in memory depends on the
+/// machine.
+fn memory_kb(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"))?;
     line.trim().trim_end_matches(" kB").parse().ok()
 }
 
