@@ -14,13 +14,13 @@ use prony_core::plan::Plan;
 use prony_core::units::Nanos;
 
 use crate::Destination;
-use crate::line::{Line, NONE, Names};
+use crate::line::{Line, NONE, Names, STREAM};
 
 /// How many rows are kept until they are written as a group: 12 MB.
 const ROWS: usize = 1 << 17;
 
 /// The columns, as those of the other formats.
-const SCHEMA: &str = "message requests {
+const SCHEMA: &str = "
     required int64 intended_ns;
     optional int64 sent_ns;
     optional int64 first_byte_ns;
@@ -33,7 +33,19 @@ const SCHEMA: &str = "message requests {
     required int64 worker;
     optional int64 connection;
     required boolean warmup;
-}";
+";
+
+/// Those of plans that read bodies as streams of messages.
+const STREAM_SCHEMA: &str = "
+    optional int64 messages;
+    optional int64 first_message_ns;
+    optional int64 last_message_ns;
+    optional int64 first_content_ns;
+    optional int64 ttft_ns;
+    optional int64 itl_ns;
+    optional int64 input_tokens;
+    optional int64 output_tokens;
+";
 
 /// A file of columns that is being written.
 pub(super) struct Columns {
@@ -43,6 +55,7 @@ pub(super) struct Columns {
     faults: Vec<ByteArray>,
     /// The end of the warm-up.
     start: Nanos,
+    has_streams: bool,
 }
 
 /// The file.
@@ -71,7 +84,9 @@ fn failed(error: ParquetError) -> io::Error {
 
 impl Columns {
     pub(super) fn new(file: Box<dyn Destination>, plan: &Plan) -> io::Result<Self> {
-        let schema = parse_message_type(SCHEMA).map_err(failed)?;
+        let has_streams = plan.stream.is_some();
+        let streams = if has_streams { STREAM_SCHEMA } else { "" };
+        let schema = parse_message_type(&format!("message requests {{{SCHEMA}{streams}}}"));
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             // Of each group; pages need none, as a group is read as a whole.
@@ -79,7 +94,11 @@ impl Columns {
             .set_offset_index_disabled(true)
             .set_created_by(format!("prony {}", env!("CARGO_PKG_VERSION")))
             .build();
-        let writer = SerializedFileWriter::new(Sink(file), Arc::new(schema), Arc::new(properties));
+        let writer = SerializedFileWriter::new(
+            Sink(file),
+            Arc::new(schema.map_err(failed)?),
+            Arc::new(properties),
+        );
         let Names { calls, faults } = Names::of(plan);
         let bytes = |names: Vec<String>| -> Vec<ByteArray> {
             names.iter().map(|name| name.as_str().into()).collect()
@@ -90,11 +109,12 @@ impl Columns {
             calls: bytes(calls),
             faults: bytes(faults),
             start: Nanos::ZERO + plan.warmup,
+            has_streams,
         })
     }
 
-    pub(super) fn add(&mut self, line: &Line) -> io::Result<()> {
-        self.rows.push(*line);
+    pub(super) fn add(&mut self, line: Line) -> io::Result<()> {
+        self.rows.push(line);
         if self.rows.len() == ROWS { self.write_rows() } else { Ok(()) }
     }
 
@@ -115,7 +135,7 @@ impl Columns {
     }
 
     fn write_group(&mut self) -> Result<(), ParquetError> {
-        let Self { writer, rows, calls, faults, start } = self;
+        let Self { writer, rows, calls, faults, start, has_streams } = self;
         let mut group = Group { writer: writer.next_row_group()?, rows };
         let time = |at: Nanos| (at < Nanos::MAX).then_some(at.0 as i64);
         let number = |n: u64| n as i64;
@@ -133,6 +153,9 @@ impl Columns {
         let connection = |n: u32| (n < NONE).then_some(i64::from(n));
         group.some::<Int64Type>(|line| connection(line.connection))?;
         group.all::<BoolType>(|line| line.intended < *start)?;
+        for column in 0..if *has_streams { STREAM } else { 0 } {
+            group.some::<Int64Type>(|line| line.stream()[column].map(|n| n as i64))?;
+        }
         group.writer.close().map(drop)
     }
 }

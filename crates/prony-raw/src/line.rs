@@ -2,16 +2,19 @@
 
 use std::path::Path;
 
+use prony_core::engine::EndedStream;
 use prony_core::fault::Fault;
 use prony_core::plain::{self, Sink, plain};
 use prony_core::plan::{CallSpec, Plan};
+use prony_core::record::TokenReply;
 use prony_core::units::Nanos;
 
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The columns of CSV, and the keys of JSON.
-const COLUMNS: [&str; 12] = [
+/// The columns of CSV, and the keys of JSON. Those from `SHORT` on are in the files of plans that
+/// read bodies as streams of messages.
+const COLUMNS: [&str; SHORT + STREAM] = [
     "intended_ns",
     "sent_ns",
     "first_byte_ns",
@@ -24,7 +27,19 @@ const COLUMNS: [&str; 12] = [
     "worker",
     "connection",
     "warmup",
+    "messages",
+    "first_message_ns",
+    "last_message_ns",
+    "first_content_ns",
+    "ttft_ns",
+    "itl_ns",
+    "input_tokens",
+    "output_tokens",
 ];
+
+/// How many columns every file has, and how many more those of streams have.
+const SHORT: usize = 12;
+pub(crate) const STREAM: usize = 8;
 
 /// The formats of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +53,7 @@ pub enum Format {
 }
 
 /// A request that has ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) worker: u32,
     /// The number of the connection at this worker, or `NONE`.
@@ -55,6 +70,27 @@ pub(crate) struct Line {
     pub(crate) fault: Option<Fault>,
     pub(crate) head: u64,
     pub(crate) body: u64,
+    /// In a box, as most plans have none, and the queue has room for many lines.
+    pub(crate) stream: Option<Box<EndedStream>>,
+}
+
+impl Line {
+    /// The numbers of its stream, in the order of the columns.
+    pub(crate) fn stream(&self) -> [Option<u64>; STREAM] {
+        let Some(stream) = self.stream.as_deref() else { return [None; STREAM] };
+        let reply = stream.reply.as_ref();
+        let ttft = stream.first_token.map(|at| at.since(self.intended).0);
+        [
+            Some(stream.messages),
+            stream.times.map(|[first, _]| first.0),
+            stream.times.map(|[_, last]| last.0),
+            stream.first_content.map(|at| at.0),
+            ttft,
+            reply.and_then(TokenReply::itl).map(|itl| itl.0),
+            reply.and_then(|reply| reply.input).map(u64::from),
+            reply.and_then(|reply| reply.output).map(u64::from),
+        ]
+    }
 }
 
 /// Lines that are not yet in the file.
@@ -66,6 +102,7 @@ pub(crate) struct Lines {
     faults: Vec<String>,
     /// The end of the warm-up.
     start: Nanos,
+    has_streams: bool,
     text: Vec<u8>,
 }
 
@@ -136,9 +173,10 @@ impl Lines {
         let Names { calls, faults } = Names::of(plan);
         let quoted =
             |names: Vec<String>| names.iter().map(|name| format.quoted(name)).collect::<Vec<_>>();
-        let mut text = Vec::new();
+        let (has_streams, mut text) = (plan.stream.is_some(), Vec::new());
         if format == Format::Csv {
-            text.extend_from_slice(COLUMNS.join(",").as_bytes());
+            let columns = if has_streams { &COLUMNS[..] } else { &COLUMNS[..SHORT] };
+            text.extend_from_slice(columns.join(",").as_bytes());
             text.push(b'\n');
         }
         Self {
@@ -146,6 +184,7 @@ impl Lines {
             calls: quoted(calls),
             faults: quoted(faults),
             start: Nanos::ZERO + plan.warmup,
+            has_streams,
             text,
         }
     }
@@ -179,6 +218,9 @@ impl Lines {
             cells.number(&mut digits, number);
         }
         cells.text(Some(if is_warm { "true" } else { "false" }));
+        if self.has_streams {
+            line.stream().into_iter().for_each(|number| cells.number(&mut digits, number));
+        }
         cells.end();
     }
 }

@@ -203,6 +203,20 @@ impl Tap for RawTap {
     }
 
     fn request_ended(&mut self, request: &EndedRequest) {
+        // It comes again with its tokens.
+        if request.stream.is_none_or(|stream| !stream.is_uncounted) {
+            self.add(request);
+        }
+    }
+
+    fn tokens_counted(&mut self, request: &EndedRequest) {
+        self.add(request);
+    }
+}
+
+impl RawTap {
+    /// Passes a request to the writer.
+    fn add(&mut self, request: &EndedRequest) {
         self.ended += 1;
         let connection = request.conn.map(|id| self.number(id.slot, id.generation));
         let line = Line {
@@ -217,6 +231,7 @@ impl Tap for RawTap {
             fault: request.fault,
             head: request.reply.map_or(0, |reply| reply.head_bytes),
             body: request.reply.map_or(0, |reply| reply.body_bytes),
+            stream: request.stream.map(Box::new),
         };
         // A writer that has ended has failed, and says why.
         if self.waits {
@@ -244,10 +259,10 @@ impl Sheet {
     }
 
     /// Adds a line. Returns whether the file has taken all lines so far.
-    fn add(&mut self, line: &Line) -> io::Result<bool> {
+    fn add(&mut self, line: Line) -> io::Result<bool> {
         match self {
             Self::Text(file, lines) => {
-                lines.add(line);
+                lines.add(&line);
                 let is_full = lines.text().len() >= PIECE;
                 if is_full {
                     file.add(lines.text())?;
@@ -287,7 +302,7 @@ fn write(mut sheet: Sheet, shared: &Shared) -> io::Result<u64> {
                     match queue.try_recv() {
                         Ok(line) => {
                             written += 1;
-                            if sheet.add(&line)? {
+                            if sheet.add(line)? {
                                 shared.taken.store(written, Ordering::Relaxed);
                             }
                         }

@@ -45,6 +45,7 @@ use contact::Attempts;
 pub use contact::{Contact, PATIENCE};
 use dispatch::{Dispatch, Pacing};
 use drain::Stage;
+pub use exchange::EndedStream;
 use exchange::Exchanges;
 use exchange::dynamic::Dynamic;
 use exchange::expect::Calls;
@@ -387,7 +388,7 @@ impl<P: Carrier> Machine for Engine<P> {
 
     fn on_end(&mut self) {
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
-            messages.count_tokens(&mut self.recorder);
+            messages.count_tokens(&mut self.recorder, &mut self.tap);
         }
     }
 

@@ -85,7 +85,7 @@ pub struct Finished {
 }
 
 /// What was read of one reply.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenReply {
     /// When its first chunk arrived; `None` if it has none, or is not a stream.
     pub first: Option<Nanos>,
@@ -110,7 +110,7 @@ pub struct TokenReply {
 impl TokenReply {
     /// The mean time between its tokens; `None` if it has fewer than two, or their number is not
     /// known, or several choices have them.
-    fn itl(&self) -> Option<Span> {
+    pub fn itl(&self) -> Option<Span> {
         let (first, tokens) = (self.first.filter(|_| self.choices <= 1)?, self.output?);
         (tokens > 1).then(|| self.last.since(first) / u64::from(tokens - 1))
     }

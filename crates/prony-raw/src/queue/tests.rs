@@ -57,6 +57,7 @@ fn ended(intended: u64) -> EndedRequest {
         conn: Some(ConnId { slot: 0, generation: 0 }),
         reply: None,
         fault: None,
+        stream: None,
     }
 }
 

@@ -11,6 +11,8 @@ use prony_sim::Extras;
 use super::*;
 use crate::plan_file::tests::plan;
 
+mod streams;
+
 /// The file of a simulated run with this plan on `threads` threads, and the counters of the report.
 fn simulated(name: &str, text: &str, threads: u32) -> (String, prony_core::record::Tally) {
     let (file, all) = simulated_bytes(name, text, threads);
@@ -18,13 +20,22 @@ fn simulated(name: &str, text: &str, threads: u32) -> (String, prony_core::recor
 }
 
 fn simulated_bytes(name: &str, text: &str, threads: u32) -> (Vec<u8>, prony_core::record::Tally) {
+    let latency = Latency::Exponential(Span::from_millis(2));
+    let server = ServerBehavior { latency, ..ServerBehavior::default() };
+    against(&server, name, text, threads)
+}
+
+fn against(
+    server: &ServerBehavior,
+    name: &str,
+    text: &str,
+    threads: u32,
+) -> (Vec<u8>, prony_core::record::Tally) {
     let dir = tempfile::tempdir().unwrap();
     let (path, plan) = (dir.path().join(name), plan(text));
     let (file, taps) = RawFile::begin(&path, &plan, true).unwrap();
-    let latency = Latency::Exponential(Span::from_millis(2));
-    let server = ServerBehavior { latency, ..ServerBehavior::default() };
-    let extras = Extras { taps: Some(taps), ..Extras::default() };
-    let parts = prony_sim::simulate(&plan, threads, 7, &server, &extras);
+    let extras = Extras { taps: Some(taps), tokenizers: Some(streams::words), ..Extras::default() };
+    let parts = prony_sim::simulate(&plan, threads, 7, server, &extras);
     assert_eq!(file.note(), None);
     file.end().unwrap();
     let mut all = prony_core::record::Tally::default();

@@ -5,6 +5,7 @@ mod checked;
 mod content;
 mod directed;
 pub(super) mod dynamic;
+mod ended;
 pub(super) mod expect;
 pub(super) mod following;
 mod logged;
@@ -25,6 +26,7 @@ use crate::record::Stamps;
 use crate::script::Capture;
 use crate::units::{Nanos, RequestId, Span};
 use content::BodyMatch;
+pub use ended::EndedStream;
 pub(super) use messages::{Messages, ToSend};
 pub(super) use streams::After;
 

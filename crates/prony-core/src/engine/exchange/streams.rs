@@ -8,7 +8,7 @@ use super::tokens::{TokenBody, Uncounted};
 use crate::events::{Ending, Message, Reader, Rules};
 use crate::fault::Fault;
 use crate::plan::{StreamFormat, StreamPlan};
-use crate::record::{CallStart, Recorder, Stamps, StreamEnd};
+use crate::record::{CallStart, Recorder, Stamps, StreamEnd, TokenReply};
 use crate::tokenizer::CountTokens;
 use crate::units::{Nanos, RequestId};
 
@@ -32,10 +32,12 @@ pub(super) struct StreamBody {
     pub(super) stage: Stage,
     pub(super) reader: Reader,
     messages: u64,
+    /// When the first and the last message arrived.
+    times: Option<[Nanos; 2]>,
     /// The bytes of its bodies.
     bytes: u64,
-    /// Whether a message had content.
-    has_content: bool,
+    /// When the first message with content arrived.
+    first_content: Option<Nanos>,
     /// Whether the last message had the text with which the stream must end.
     has_end: bool,
     /// Whether the body ended within an event.
@@ -114,13 +116,29 @@ impl StreamBody {
     }
 
     /// How many messages and bytes have arrived.
-    fn size(&self) -> (u64, u64) {
+    pub(super) fn size(&self) -> (u64, u64) {
         (self.messages, self.bytes)
     }
 
+    /// When the first and the last message arrived.
+    pub(super) fn times(&self) -> Option<[Nanos; 2]> {
+        self.times
+    }
+
+    /// When the first message with content arrived.
+    pub(super) fn first_content(&self) -> Option<Nanos> {
+        self.first_content
+    }
+
+    /// What it says as the reply of a language model.
+    pub(super) fn reply(&self) -> TokenReply {
+        self.tokens.reply()
+    }
+
     /// A message has arrived. Returns whether it is the first with content.
-    fn count(&mut self, message: Message, plan: &StreamPlan) -> bool {
+    fn count(&mut self, message: Message, plan: &StreamPlan, now: Nanos) -> bool {
         self.messages += 1;
+        self.times = Some([self.times.map_or(now, |[first, _]| first), now]);
         self.has_end = message.has_end;
         if message.said.is_error {
             self.over = Some(Over::Error);
@@ -129,7 +147,11 @@ impl StreamBody {
         } else if plan.count == Some(self.messages) {
             self.over = Some(Over::Ended(StreamEnd::Count));
         }
-        message.has_content && !std::mem::replace(&mut self.has_content, true)
+        let is_first_content = message.has_content && self.first_content.is_none();
+        if is_first_content {
+            self.first_content = Some(now);
+        }
+        is_first_content
     }
 
     /// Whether all has arrived that marks the end of a stream, which the server has ended.
@@ -266,10 +288,10 @@ impl Messages {
             return recorder.stream_failed(stream.intended, body.size());
         }
         if let (Some(tokens), Some(stamps)) = (&reading.plan.tokens, success) {
-            let reply = body.tokens.reply();
+            let reply = body.reply();
             if reading.tokenizer.is_some() && reply.output.is_none() {
                 let output = body.reader.output().into();
-                reading.uncounted.push(Uncounted { stamps: *stamps, reply, output });
+                reading.uncounted.push(Uncounted { stamps: *stamps, reply, output, ended: None });
             } else {
                 recorder.tokens_replied(stamps, &reply, &tokens.slo);
             }
@@ -352,7 +374,7 @@ impl Messages {
                 return;
             }
             let before = ledger.arrived(now);
-            let is_first_content = body.count(message, &reading.plan);
+            let is_first_content = body.count(message, &reading.plan, now);
             if reading.plan.tokens.is_some() {
                 recorder.token_message(before, now);
                 body.tokens.arrived(&message, now, recorder);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::messages::Messages;
+use crate::engine::link::{EndedRequest, Tapped};
 use crate::events::{Choices, Finish, Message, output_text};
 use crate::plan::TokenLimit;
 use crate::record::{CallStart, Recorder, Stamps, TokenReply};
@@ -16,14 +17,25 @@ pub(super) struct Uncounted {
     pub(super) reply: TokenReply,
     /// The texts of its output, with the escapes of JSON.
     pub(super) output: Box<[u8]>,
+    /// Its request, if an observer waits for its tokens.
+    pub(super) ended: Option<Box<EndedRequest>>,
 }
 
 impl Uncounted {
     /// Record it, with its tokens if they can be counted.
-    fn record(mut self, tokenizer: &dyn CountTokens, slo: &[TokenLimit], recorder: &mut Recorder) {
+    fn record(&mut self, tokenizer: &dyn CountTokens, slo: &[TokenLimit], recorder: &mut Recorder) {
         self.reply.output = tokenizer.count(&output_text(&self.output));
         self.reply.is_tokenized = self.reply.output.is_some();
         recorder.tokens_replied(&self.stamps, &self.reply, slo);
+    }
+
+    /// Pass its request to the observer that waits for its tokens.
+    fn show(self, tap: &mut Tapped) {
+        let Some(mut ended) = self.ended else { return };
+        if let Some(stream) = &mut ended.stream {
+            stream.reply = Some(self.reply);
+        }
+        tap.tokens_counted(&ended);
     }
 }
 
@@ -123,14 +135,28 @@ impl Messages {
         }
     }
 
-    /// Count them now: the load is over.
-    pub(in crate::engine) fn count_tokens(&mut self, recorder: &mut Recorder) {
+    /// An observer waits for the tokens of the reply that has ended last.
+    pub(in crate::engine) fn keep_uncounted(&mut self, request: &EndedRequest) {
+        if let Some(last) = self.reading.as_deref_mut().and_then(|r| r.uncounted.last_mut()) {
+            last.ended = Some(Box::new(*request));
+        }
+    }
+
+    /// Count them now: the load is over. The observer gets them, too.
+    pub(in crate::engine) fn count_tokens(
+        &mut self,
+        recorder: &mut Recorder,
+        tap: &mut Option<Tapped>,
+    ) {
         let Some(reading) = self.reading.as_deref_mut() else { return };
         let (Some(tokenizer), Some(tokens)) = (&reading.tokenizer, &reading.plan.tokens) else {
             return;
         };
-        for uncounted in reading.uncounted.drain(..) {
+        for mut uncounted in reading.uncounted.drain(..) {
             uncounted.record(&**tokenizer, &tokens.slo, recorder);
+            if let Some(tap) = tap {
+                uncounted.show(tap);
+            }
         }
     }
 }

@@ -78,6 +78,7 @@ impl<P: Carrier> Engine<P> {
                 conn: None,
                 reply: Some(reply),
                 fault: has_failed.then_some(Fault::UnexpectedStatus),
+                stream: None,
             });
         }
     }

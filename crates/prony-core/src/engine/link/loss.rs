@@ -46,16 +46,20 @@ impl<P: Carrier> Engine<P> {
         let (call, user, intended) = (exchange.call(), exchange.user(), exchange.intended());
         let (sent, counted) = (exchange.is_sent(), exchange.is_counted());
         let (stamps, window) = (exchange.stamps(now), exchange.window());
+        let has_begun = exchange.has_begun();
         if let Some(Tapped(tap)) = &mut self.tap {
+            let messages = self.exchanges.messages.as_deref_mut();
+            let stream = messages.and_then(|messages| messages.ended_stream(id, false));
             tap.request_ended(&EndedRequest {
                 id,
                 stamps,
                 was_sent: sent,
-                has_begun: exchange.has_begun(),
+                has_begun,
                 call,
                 conn: None,
                 reply: None,
                 fault: Some(fault),
+                stream,
             });
         }
         self.exchanges.give_up(id);

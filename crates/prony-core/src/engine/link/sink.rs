@@ -126,8 +126,12 @@ impl Sink<'_> {
     /// What only some plans count of a whole reply.
     #[cold]
     fn look_closer(&mut self, id: RequestId, stamps: Stamps, reply: Reply, fault: Option<Fault>) {
+        let mut stream = None;
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
             let success = fault.is_none().then_some(&stamps);
+            if self.tap.as_ref().is_some_and(|(tap, _)| tap.wants_ends()) {
+                stream = messages.ended_stream(id, success.is_some());
+            }
             messages.schedule_ended(id, self.now, self.recorder);
             messages.reply_ended(id, success, self.now, self.recorder);
         }
@@ -140,7 +144,7 @@ impl Sink<'_> {
             self.recorder.name_ended(name, stamps, reply.status, fault);
         }
         if let Some((tap, conn)) = self.tap.as_mut().filter(|(tap, _)| tap.wants_ends()) {
-            tap.request_ended(&EndedRequest {
+            let request = EndedRequest {
                 id,
                 stamps,
                 was_sent: true,
@@ -149,8 +153,16 @@ impl Sink<'_> {
                 conn: Some(*conn),
                 reply: Some(reply),
                 fault,
-            });
+                stream,
+            };
+            tap.request_ended(&request);
+            if stream.is_some_and(|stream| stream.is_uncounted)
+                && let Some(messages) = self.exchanges.messages.as_deref_mut()
+            {
+                messages.keep_uncounted(&request);
+            }
         }
+        let exchange = &self.exchanges[id];
         if exchange.window() > Span::ZERO {
             self.recorder.waited_for_window(exchange.intended(), exchange.window());
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::engine::Engine;
+use crate::engine::exchange::EndedStream;
 use crate::fault::Fault;
 use crate::proto::{Carrier, Reply};
 use crate::record::Stamps;
@@ -28,6 +29,8 @@ pub struct EndedRequest {
     pub reply: Option<Reply>,
     /// Why it failed; `None` for a success.
     pub fault: Option<Fault>,
+    /// Its messages, if the plan reads bodies as streams of messages and this one has begun.
+    pub stream: Option<EndedStream>,
 }
 
 /// Observes the traffic on the connections of an engine, for front ends that print or count what no
@@ -94,6 +97,12 @@ pub trait Tap: Send {
     /// A request has ended, with a reply or without one. Requests that were never started
     /// ([`Fault::Dropped`]) and those that the end of the run finds unfinished are not among them.
     fn request_ended(&mut self, request: &EndedRequest) {
+        let _ = request;
+    }
+
+    /// After the load, the tokens of a reply were counted that `request_ended` has passed as
+    /// uncounted.
+    fn tokens_counted(&mut self, request: &EndedRequest) {
         let _ = request;
     }
 
@@ -164,6 +173,11 @@ pub(in crate::engine) struct Tapped(pub(super) Box<dyn Tap>);
 impl Tapped {
     pub(in crate::engine) fn new(tap: Box<dyn Tap>) -> Self {
         Self(tap)
+    }
+
+    /// See [`Tap::tokens_counted`].
+    pub(in crate::engine) fn tokens_counted(&mut self, request: &EndedRequest) {
+        self.0.tokens_counted(request);
     }
 }
 
