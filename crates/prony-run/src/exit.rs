@@ -113,8 +113,10 @@ impl Exit {
 mod tests {
     use prony_core::fault::Fault;
     use prony_core::record::Tally;
+    use prony_core::serve::{Latency, ServerBehavior};
     use prony_core::summary::{RunInfo, WorkerStats};
     use prony_core::units::Span;
+    use prony_report::{Format, Style};
 
     use super::*;
     use crate::plan_file;
@@ -190,6 +192,60 @@ mod tests {
         assert_eq!(of_busy("requests >= 50", false), Exit::Done);
         assert_eq!(of_busy("busy < 80%", false), Exit::Missed);
         assert_eq!(of_busy("errors = 0", false), Exit::Done);
+    }
+
+    /// A simulated run with these thresholds: 500 requests per second for 4 s, with exponential
+    /// times of 2 ms, and with the caller's changes.
+    fn simulated(thresholds: &str, change: impl FnOnce(&mut WorkerStats)) -> Summary {
+        let text = format!(
+            "url = 'http://h/'\nrate = 500\nduration = 4\nconnections = 100\n\
+             thresholds = [{thresholds}]"
+        );
+        let plan = plan_file::tests::plan(&text);
+        let latency = Latency::Exponential(Span::from_millis(2));
+        let server = ServerBehavior { latency, ..ServerBehavior::default() };
+        let mut parts = prony_sim::simulate(&plan, 1, 7, &server, &prony_sim::Extras::default());
+        change(&mut parts[0].2);
+        Summary::from_parts(plan, RunInfo::default(), parts)
+    }
+
+    /// Every report of a saved run says what that of the run said, and so does the exit code.
+    #[test]
+    fn saved_runs_exit_as_they_did() {
+        let mut interrupted = simulated("'p99 < 1s'", |_| {});
+        interrupted.run.interrupted = true;
+        for (mut summary, code) in [
+            (simulated("", |_| {}), Exit::Done),
+            (simulated("", busy), Exit::NotValid),
+            (simulated("'p99 < 1s'", |_| {}), Exit::Done),
+            (simulated("'p99 < 1s', 'errors < 1%'", busy), Exit::Done),
+            (simulated("'p50 < 100us'", |_| {}), Exit::Missed),
+            (simulated("'busy < 80%', 'p99 < 9300us'", busy), Exit::Missed),
+            (simulated("'p99 < 9300us', 'p99 < 1s'", |_| {}), Exit::Undecided),
+            (simulated("'p99 < 9300us'", busy), Exit::Undecided),
+            (simulated("'rate > 600', 'p99 < 1s'", busy), Exit::NotValid),
+            (interrupted, Exit::Interrupted),
+        ] {
+            assert_eq!(Exit::of(&summary, Accepted::default()), code, "{:?}", summary.thresholds());
+            for [invalid, undecided] in [[false, false], [false, true], [true, false], [true; 2]] {
+                let accepted = Accepted { invalid, undecided };
+                summary.run.accepted = accepted;
+                let render = |format, summary: &Summary| {
+                    let bytes = prony_report::render(format, summary, &Style::default());
+                    String::from_utf8(bytes).expect("text")
+                };
+                let saved = prony_report::json::read(&render(Format::Json, &summary));
+                let saved = saved.expect("a report");
+                assert_eq!(saved.run.accepted, accepted);
+                assert_eq!(saved.conclusion(), summary.conclusion());
+                assert_eq!(Exit::of(&saved, accepted), Exit::of(&summary, accepted));
+                for format in [Format::Text, Format::Junit, Format::Markdown] {
+                    assert_eq!(render(format, &saved), render(format, &summary));
+                }
+                let lines = prony_report::github::of_run;
+                assert_eq!(lines(&saved), lines(&summary));
+            }
+        }
     }
 
     #[test]

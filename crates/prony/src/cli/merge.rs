@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::output::ToArgs;
-
-const OUTPUT: &str = "Output";
+use super::output::{AcceptArgs, ToArgs};
 
 /// The reports to merge, and the files for the result.
 #[derive(Clone, Debug, Args)]
@@ -22,7 +20,7 @@ pub struct MergeArgs {
     /// The files for the result.
     #[command(flatten)]
     pub to: ToArgs,
-    /// Exit with 0 instead of 98 if the run is invalid
-    #[arg(long, help_heading = OUTPUT)]
-    pub accept_invalid: bool,
+    /// What is accepted.
+    #[command(flatten)]
+    pub accept: AcceptArgs,
 }

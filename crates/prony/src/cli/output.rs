@@ -6,8 +6,10 @@ use clap::{ArgAction, Args};
 
 use prony_report::Format;
 use prony_run::error::Error;
+use prony_run::exit::Accepted;
 use prony_run::output::Outputs;
 
+use super::exec_options::Undecided;
 use crate::embedding::Embedding;
 
 pub(super) const OUTPUT: &str = "Output";
@@ -104,11 +106,34 @@ pub struct ReportArgs {
     /// Files and formats of results.
     #[command(flatten)]
     pub to: ToArgs,
+    /// What is accepted.
+    #[command(flatten)]
+    pub accept: AcceptArgs,
+}
+
+/// What is accepted of saved results. What was accepted when they were saved still is.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct AcceptArgs {
     /// Exit with 0 instead of 98 if the run is invalid
     ///
-    /// A comparison of several runs marks invalid ones, and always exits with 0.
+    /// `prony report` of a run that had this option needs it no more. Of several runs, it marks
+    /// invalid ones, and always exits with 0.
     #[arg(long, help_heading = OUTPUT)]
     pub accept_invalid: bool,
+    /// Effect of undecided thresholds on the exit code
+    ///
+    /// Without it, `prony report` does as the run did, and `prony merge` fails.
+    #[arg(long, value_name = "WHAT", help_heading = OUTPUT)]
+    pub undecided: Option<Undecided>,
+}
+
+impl AcceptArgs {
+    /// Accept it of a saved run.
+    pub fn apply(self, accepted: &mut Accepted) {
+        accepted.invalid |= self.accept_invalid;
+        accepted.undecided =
+            self.undecided.map_or(accepted.undecided, |what| what == Undecided::Pass);
+    }
 }
 
 impl ToArgs {

@@ -1,7 +1,7 @@
 //! `prony merge`: the shards of one run, as one.
 
 use prony_run::error::Error;
-use prony_run::exit::Exit;
+use prony_run::exit::{Accepted, Exit};
 use prony_run::merge;
 use prony_run::output;
 
@@ -16,13 +16,14 @@ pub(super) fn merge(args: &MergeArgs) -> Result<Exit, Error> {
     let parts = parts.collect::<Result<Vec<_>, Error>>()?;
     let mut whole = merge::merge(parts, args.partial)?;
     whole.run.secrets_shown = args.to.show_secrets;
-    whole.run.accepted.invalid = args.accept_invalid;
+    // What a shard has accepted says nothing about the whole.
+    whole.run.accepted = Accepted::default();
+    args.accept.apply(&mut whole.run.accepted);
     let outputs = args.to.prepare()?;
     // The files first: a standard output that is gone must not lose them.
     let written = outputs.write(&whole).map_err(Error::without_run);
     output::print(args.to.stdout_format(), &whole, &style(&args.to))?;
     publish_run(&args.to, &whole)?;
     written?;
-    let is_as_asked = whole.has_what_was_asked(&whole.verdict());
-    Ok(if args.accept_invalid || is_as_asked { Exit::Done } else { Exit::NotValid })
+    Ok(Exit::of(&whole, whole.run.accepted))
 }

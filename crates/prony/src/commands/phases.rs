@@ -27,7 +27,7 @@ use super::load::{
 use super::style;
 use super::worker::{OfPhase, OnHosts, check_engine};
 use crate::cli::exec_options::{ExecArgs, RunArgs};
-use crate::cli::output::{OutputArgs, ToArgs};
+use crate::cli::output::{AcceptArgs, OutputArgs, ToArgs};
 use crate::cli::plan;
 use crate::cli::shard::{OnLoss, ShardArgs};
 use crate::cli::shown::{command_line, recorded};
@@ -398,16 +398,17 @@ fn show(
 pub(super) fn show_again(
     mut report: Phased,
     to: &ToArgs,
-    accept_invalid: bool,
+    accept: AcceptArgs,
 ) -> Result<Exit, Error> {
+    let mut accepted = Accepted::default();
     for phase in &mut report.phases {
         if let Outcome::Ran(summary) = &mut phase.outcome {
             summary.run.secrets_shown = to.show_secrets;
-            summary.run.accepted.invalid = accept_invalid;
+            accept.apply(&mut summary.run.accepted);
+            accepted = summary.run.accepted;
         }
     }
     let outputs = prepare(to)?;
     show(&report, outputs, to, None, Error::without_run)?;
-    let is_valid = report.runs().all(|(_, run)| run.has_what_was_asked(&run.verdict()));
-    Ok(if is_valid || accept_invalid { Exit::Done } else { Exit::NotValid })
+    Ok(Exit::of_phases(&report, accepted))
 }

@@ -36,14 +36,14 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
                 return Err(Error::Conflict("--trend", "a plan with phases", why));
             }
             Document::Phases(report) => {
-                return phases::show_again(*report, &args.to, args.accept_invalid);
+                return phases::show_again(*report, &args.to, args.accept);
             }
         },
         files => files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?,
     };
     for summary in &mut summaries {
         summary.run.secrets_shown = args.to.show_secrets;
-        summary.run.accepted.invalid = args.accept_invalid;
+        args.accept.apply(&mut summary.run.accepted);
     }
     let names = names(&args.files);
     let results: Vec<Saved<'_>> =
@@ -65,9 +65,9 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Error> {
         publish_run(&args.to, one)?;
     }
     written?;
-    // A comparison marks invalid runs.
     Ok(match summaries.as_slice() {
-        [one] if !args.accept_invalid && !one.has_what_was_asked(&one.verdict()) => Exit::NotValid,
+        [one] => Exit::of(one, one.run.accepted),
+        // A comparison marks invalid runs.
         _ => Exit::Done,
     })
 }

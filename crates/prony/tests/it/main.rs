@@ -66,6 +66,7 @@ mod redirects;
 mod refusals;
 mod replay;
 mod replay_arrivals;
+mod reported_again;
 #[path = "../shared/reserved.rs"]
 mod reserved;
 mod rig;
