@@ -4,7 +4,7 @@
 use prony_core::summary::{Judgment, Reason, Summary};
 use prony_core::units::Span;
 
-use super::words::{is_tls_alert, lacked_time, more_threads, noun, reason};
+use super::words::{lacked_time, more_threads, noun, other_protocol, reason};
 use super::{main_times, units};
 
 /// What is wrong, the most important first; empty if the run is valid. All that a busy machine did
@@ -39,12 +39,9 @@ fn other(why: &Reason, summary: &Summary) -> String {
             let of_sessions = sessions.map_or_else(String::new, |sessions| {
                 format!(" and {} of the sessions", units::percent(sessions))
             });
-            let tls = if is_tls_alert(*fault, summary) {
-                ": use https:// if the target expects TLS"
-            } else {
-                ""
-            };
-            format!("{} of the {}{of_sessions} failed{tls}", units::percent(*share), noun(summary))
+            let said = other_protocol(*fault, summary);
+            let said = said.map_or_else(String::new, |said| format!(": {said}"));
+            format!("{} of the {}{of_sessions} failed{said}", units::percent(*share), noun(summary))
         }
         Reason::Autocorrelated { .. } => {
             "response times rise and fall slowly during the run: run much longer (-d)".into()

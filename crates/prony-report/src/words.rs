@@ -17,7 +17,7 @@ use prony_core::target::Endpoint;
 use prony_core::units::Span;
 
 use super::{hosts, units};
-pub(crate) use first_failure::first_failure;
+pub(crate) use first_failure::{first_failure, other_protocol};
 pub(crate) use meter::of_stream;
 pub use meter::{meter_added, meter_added_to_parts};
 pub use self_test::self_test;
@@ -271,21 +271,8 @@ fn failed(share: f64, sessions: Option<f64>, fault: Fault, summary: &Summary) ->
     let status = status.map_or_else(String::new, |status| format!(" ({})", status_text(status)));
     let (share, name, why) = (units::percent(share), name(fault), meaning(fault, &summary.plan));
     let what = noun(summary);
-    let hint = if is_tls_alert(fault, summary) {
-        "; each reply has the 7 bytes of a TLS alert: use https:// if the target expects TLS"
-    } else {
-        ""
-    };
+    let hint = other_protocol(fault, summary).map_or_else(String::new, |said| format!("; {said}"));
     format!("{share} of the {what}{sessions} failed, mostly with {name}{status}: {why}{hint}")
-}
-
-/// Whether the replies of a load without TLS look like alerts of a server that expects TLS: a
-/// header of 5 bytes, a level and a description (RFC 8446, sections 5.1 and 6).
-pub(crate) fn is_tls_alert(fault: Fault, summary: &Summary) -> bool {
-    let t = &summary.main;
-    fault == Fault::BadStatusLine
-        && summary.plan.tls.is_none()
-        && t.bytes_received() == 7 * t.fault(fault)
 }
 
 /// The most frequent status that does not count as success.

@@ -267,6 +267,13 @@ impl H1 {
     }
 }
 
+/// No reply starts with these bytes.
+#[cold]
+fn unreadable<T>(bytes: &[u8], fault: Fault, sink: &mut impl Sink) -> Result<T, Fault> {
+    sink.unreadable(bytes, fault);
+    Err(fault)
+}
+
 impl Conn {
     /// Read the lines of a head. Returns the bytes used and whether the head is complete.
     fn head_lines(
@@ -288,12 +295,16 @@ impl Conn {
             }
             let (line, n) = match section.simple_line(&data[at..]) {
                 Some(found) => found,
-                None => match section.status_line(&data[at..])? {
-                    Line::Text(line, n) => (line, n),
-                    _ => return Ok((at, false)),
+                None => match section.status_line(&data[at..]) {
+                    Ok(Line::Text(line, n)) => (line, n),
+                    Ok(_) => return Ok((at, false)),
+                    Err(fault) => return unreadable(&data[at..], fault, sink),
                 },
             };
-            self.head = Head::status_line(line)?;
+            self.head = match Head::status_line(line) {
+                Ok(head) => head,
+                Err(fault) => return unreadable(&data[at..], fault, sink),
+            };
             at += n;
             self.phase = Phase::Fields(*section);
         }

@@ -284,6 +284,11 @@ pub trait Sink {
     /// The first byte of the reply has arrived, but not its last. May be called more than once.
     fn began(&mut self, id: RequestId);
 
+    /// These bytes came in place of a reply, or of the peer's first bytes: the fault that follows.
+    fn unreadable(&mut self, bytes: &[u8], fault: Fault) {
+        let _ = (bytes, fault);
+    }
+
     /// Whether to call `header` for this exchange.
     fn wants_headers(&self, id: RequestId) -> bool {
         let _ = id;

@@ -10,6 +10,8 @@ use crate::units::{RequestId, Span};
 
 /// How many bytes of a body are kept.
 const BODY_MAX: usize = 200;
+/// How many bytes are kept that came in place of a reply.
+const UNREADABLE_MAX: usize = 60;
 /// A body that has not ended is given up for the next one after this many others.
 const PASSED_OVER_MAX: u32 = 100;
 
@@ -24,7 +26,9 @@ pub struct FirstFailure {
     /// The status of its reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The first 200 bytes of the body of its reply, if the status was not expected.
+    /// The first 200 bytes of the body of its reply, if the status was not expected. Without a
+    /// status, the first 60 bytes that came in place of a reply, if some did; those that are not
+    /// printable characters of ASCII are escaped, as `\r` or `\x15`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub body: String,
 }
@@ -51,6 +55,13 @@ pub(super) struct FailedBody {
     passed_over: u32,
     /// Whether one is known.
     is_known: bool,
+}
+
+/// The start of what came last in place of a reply, and its fault.
+#[derive(Debug, Default)]
+pub(super) struct Unreadable {
+    fault: Option<Fault>,
+    bytes: Vec<u8>,
 }
 
 impl Tally {
@@ -89,6 +100,14 @@ impl Recorder {
         }
     }
 
+    /// These bytes came in place of a reply: the fault with which its request fails.
+    pub fn unreadable(&mut self, bytes: &[u8], fault: Fault) {
+        let Unreadable { fault: last, bytes: kept } = &mut self.unreadable;
+        *last = Some(fault);
+        kept.clear();
+        kept.extend_from_slice(&bytes[..bytes.len().min(UNREADABLE_MAX)]);
+    }
+
     /// A reply was no success.
     #[cold]
     pub fn reply_failed_first(
@@ -113,10 +132,16 @@ impl Recorder {
 
     /// A request failed without a reply.
     pub(super) fn failed_first(&mut self, stamps: &Stamps, fault: Fault) {
+        let unreadable = std::mem::take(&mut self.unreadable);
         let tally = &mut self.section(stamps.intended).tally;
         let after = stamps.done.since(tally.start);
-        let (request, status, body) = (None, None, String::new());
-        tally.failed_first(fault, || FirstFailure { after, request, status, body });
+        tally.failed_first(fault, || {
+            let is_its = unreadable.fault == Some(fault);
+            let body = is_its.then(|| unreadable.bytes.escape_ascii().to_string());
+            let body = body.unwrap_or_default();
+            FirstFailure { after, request: None, status: None, body }
+        });
+        self.unreadable = Unreadable { fault: None, ..unreadable };
     }
 }
 

@@ -47,7 +47,7 @@ pub use broadcast::Broadcast;
 pub use checks::CheckTally;
 pub use clients::ClientTally;
 pub use connections::Connections;
-use first_failures::FailedBody;
+use first_failures::{FailedBody, Unreadable};
 pub use first_failures::{FirstFailure, FirstFailures};
 pub use groups::{GroupEnd, GroupKey, GroupTally};
 use hist::Hist;
@@ -315,6 +315,8 @@ pub struct Recorder {
     ready: Nanos,
     /// The body of a failed reply, while it arrives.
     failed_body: FailedBody,
+    /// What came last in place of a reply.
+    unreadable: Unreadable,
 }
 
 impl Tally {
@@ -347,6 +349,7 @@ impl Recorder {
             each: messages::PerSuccess::default(),
             ready: Nanos::MAX,
             failed_body: FailedBody::default(),
+            unreadable: Unreadable::default(),
         }
     }
 

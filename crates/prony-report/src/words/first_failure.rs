@@ -10,10 +10,39 @@ use crate::units;
 /// The characters of a body that are shown.
 const SHOWN: usize = 100;
 
-/// The first failure of a kind with a reply, as the end of a line:
-/// `400 "The plain HTTP ..." after 2 ms`.
+/// What speaks at a port where no reply of HTTP/1 or HTTP/2 came, and what to do, if the first
+/// bytes say so, or if each "reply" has the size of a TLS alert: a header of 5 bytes, a level and a
+/// description (RFC 8446, sections 5.1 and 6).
+pub(crate) fn other_protocol(fault: Fault, summary: &Summary) -> Option<&'static str> {
+    const TLS: &str = "the server speaks TLS at this port: use https://";
+    const HTTP2: &str = "the server speaks HTTP/2 without TLS at this port: use --h2c";
+    let (t, is_plain) = (&summary.main, summary.plan.tls.is_none());
+    if !is_plain || !matches!(fault, Fault::BadStatusLine | Fault::NotHttp2) {
+        return None;
+    }
+    let bytes = t.first_failures.get(&fault).map_or("", |first| &first.body);
+    // A frame of settings: its length is a multiple of 6 below 256, and its stream is 0.
+    let is_settings =
+        |bytes: &str| bytes.starts_with(r"\x00\x00") && bytes.contains(r"\x04\x00\x00\x00\x00\x00");
+    let has_size = fault == Fault::BadStatusLine && t.bytes_received() == 7 * t.fault(fault);
+    match () {
+        () if [r"\x15\x03", r"\x16\x03"].iter().any(|record| bytes.starts_with(record)) => {
+            Some(TLS)
+        }
+        () if is_settings(bytes) => Some(HTTP2),
+        () if has_size => Some(TLS),
+        () => None,
+    }
+}
+
+/// The first failure of a kind with a reply, or with something in place of one, as the end of a
+/// line: `400 "The plain HTTP ..." after 2 ms`.
 pub(crate) fn first_failure(fault: Fault, summary: &Summary) -> Option<String> {
-    let first = summary.main.first_failures.get(&fault).filter(|first| first.status.is_some())?;
+    let first = summary.main.first_failures.get(&fault)?;
+    if first.status.is_none() {
+        let after = units::span(first.after);
+        return (!first.body.is_empty()).then(|| format!("\"{}\" after {after}", first.body));
+    }
     let mut parts = Vec::new();
     if fault == Fault::ExtractMissing {
         parts.extend(first.request.and_then(|request| missing(request, &summary.plan)));
@@ -72,8 +101,45 @@ fn readable(body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use prony_core::plan::{CallSpec, Load, Stop, Think};
+    use prony_core::record::{FirstFailure, Tally};
+    use prony_core::summary::{RunInfo, WorkerStats};
+    use prony_core::units::Span;
 
     use super::*;
+
+    /// A run whose requests fail in this way, as these bytes come in place of replies.
+    fn failed(fault: Fault, bytes: &str) -> Summary {
+        let load = Load::Closed { connections: 1, think: Think::None };
+        let plan = Plan::new(Vec::new(), vec![CallSpec::default()], load, Stop::default());
+        let mut tally = Tally { started: 5, failed: 5, ..Tally::default() };
+        tally.faults[fault as usize] = 5;
+        let after = Span::from_millis(2);
+        let first = FirstFailure { after, request: None, status: None, body: bytes.into() };
+        tally.first_failures.insert(fault, first);
+        Summary::from_parts(plan, RunInfo::default(), vec![(None, tally, WorkerStats::default())])
+    }
+
+    #[test]
+    fn another_protocol_is_named_by_its_first_bytes() {
+        let tls = Some("the server speaks TLS at this port: use https://");
+        let h2 = Some("the server speaks HTTP/2 without TLS at this port: use --h2c");
+        for (fault, bytes, said) in [
+            (Fault::BadStatusLine, r"\x15\x03\x03\x00\x02\x02(", tls),
+            (Fault::BadStatusLine, r"\x15\x03\x01\x00\x02\x02F\x15\x03\x01", tls),
+            (Fault::NotHttp2, r"\x15\x03\x03\x00\x02\x02(", tls),
+            (Fault::BadStatusLine, r"\x00\x00$\x04\x00\x00\x00\x00\x00\x00\x03", h2),
+            (Fault::BadStatusLine, r"\x00\x00\x00\x04\x00\x00\x00\x00\x00", h2),
+            (Fault::BadStatusLine, r"SSH-2.0-OpenSSH_9.6\r\n", None),
+            (Fault::NotHttp2, r"HTTP/1.1 400 Bad Request\r\n", None),
+            (Fault::BadStatus, r"\x15\x03\x03\x00\x02\x02(", None),
+        ] {
+            let summary = failed(fault, bytes);
+            assert_eq!(other_protocol(fault, &summary), said, "{bytes}");
+            let line = format!("\"{bytes}\" after 2.00 ms");
+            assert_eq!(first_failure(fault, &summary), Some(line));
+        }
+        assert_eq!(first_failure(Fault::Reset, &failed(Fault::Reset, "")), None);
+    }
 
     #[test]
     fn a_missing_extract_is_named_with_its_place_and_its_step() {

@@ -344,10 +344,25 @@ fn a_server_that_expects_tls_is_named() {
     let plain = prony(&["-n", "5", "-c", "1", &server.url("/").replace("https://", "http://")]);
     assert_eq!(plain.code, 1, "{plain:?}");
     let words: Vec<&str> = plain.stdout.split_whitespace().collect();
-    assert!(words.join(" ").contains("use https:// if the target expects TLS"), "{plain:?}");
-    // Other answers that are no HTTP have no such hint.
-    let other = Scripted::start(|_, _| send("hello\r\n\r\n"));
-    let ended = prony(&["-n", "5", "-c", "1", &format!("http://127.0.0.1:{}/", other.port)]);
-    assert!(ended.stdout.contains("bad-status-line"), "{ended:?}");
-    assert!(!ended.stdout.contains("https://"), "{ended:?}");
+    let words = words.join(" ");
+    assert!(words.contains("the server speaks TLS at this port: use https://"), "{plain:?}");
+    assert!(words.contains(r#"first: "\x15\x03\x03"#), "{plain:?}");
+    // What other servers say is shown, and no such hint.
+    for (says, shown) in [
+        ("hello\r\n\r\n", r#"first: "hello\r\n\r\n" after"#),
+        ("SSH-2.0-x\r\n", r#"first: "SSH-2.0-x\r\n" after"#),
+        ("\u{1b}[31m", r#"first: "\x1b[31m" after"#),
+    ] {
+        let other = Scripted::start(move |_, _| send(says));
+        let ended = prony(&["-n", "5", "-c", "1", &format!("http://127.0.0.1:{}/", other.port)]);
+        assert!(ended.stdout.contains("bad-status-line"), "{ended:?}");
+        assert!(ended.stdout.contains(shown), "{ended:?}");
+        assert!(!ended.stdout.contains("https://"), "{ended:?}");
+    }
+    // A server of HTTP/2 without TLS, whose settings come before any reply.
+    let settings = "\0\0\u{6}\u{4}\0\0\0\0\0\0\u{3}\0\0\0d";
+    let http2 = Scripted::start(move |_, _| send(settings));
+    let ended = prony(&["-n", "5", "-c", "1", &format!("http://127.0.0.1:{}/", http2.port)]);
+    let words: Vec<&str> = ended.stdout.split_whitespace().collect();
+    assert!(words.join(" ").contains("HTTP/2 without TLS at this port: use --h2c"), "{ended:?}");
 }

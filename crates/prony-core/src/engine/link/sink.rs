@@ -246,6 +246,11 @@ impl proto::Sink for Sink<'_> {
         self.exchanges.get(id).is_some_and(Exchange::is_sent)
     }
 
+    #[cold]
+    fn unreadable(&mut self, bytes: &[u8], fault: Fault) {
+        self.recorder.unreadable(bytes, fault);
+    }
+
     fn began(&mut self, id: RequestId) {
         if let Some(exchange) = self.exchanges.get_mut(id) {
             exchange.begins(self.now);

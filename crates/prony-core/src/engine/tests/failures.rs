@@ -56,6 +56,25 @@ fn the_first_unexpected_reply_is_kept_with_the_start_of_its_body() {
     assert_eq!(t.first_failures, [(Fault::UnexpectedStatus, first)].into());
 }
 
+/// What comes in place of a reply is kept, escaped: an alert of TLS, frames of HTTP/2, and banners.
+#[test]
+fn the_start_of_what_is_no_reply_is_kept() {
+    let settings = [&[0, 0, 18, 4, 0, 0, 0, 0, 0][..], &[0, 3, 0, 0, 0, 100]].concat();
+    let (ssh, long) = (&b"SSH-2.0-OpenSSH_9.6\r\n"[..], [b'x'; 70]);
+    for (bytes, kept) in [
+        (&b"\x15\x03\x03\0\x02\x02\x28"[..], r"\x15\x03\x03\x00\x02\x02("),
+        (&settings, r"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00d"),
+        (ssh, r"SSH-2.0-OpenSSH_9.6\r\n"),
+        (b"220 mail ESMTP\r\n", r"220 mail ESMTP\r\n"),
+        (b"-ERR unknown command 'GET'\r\n", r"-ERR unknown command \'GET\'\r\n"),
+        (&long, &"x".repeat(60)),
+    ] {
+        let t = answered(&[&[bytes]]);
+        let first = &t.first_failures[&Fault::BadStatusLine];
+        assert_eq!((first.status, first.body.as_str()), (None, kept));
+    }
+}
+
 /// A body says more than a status, and an earlier failure of another worker comes first.
 #[test]
 fn workers_agree_on_the_first() {

@@ -38,11 +38,11 @@ impl<const FILES: bool> H2<FILES> {
             }
             let rest = &data[at..];
             let Some(head) = frame::Head::read(rest) else {
-                is_text(conn, rest)?;
+                is_text(conn, rest, sink)?;
                 return Ok(at);
             };
             if head.length > self.options.frame_size.max(FRAME_SIZE) {
-                is_text(conn, rest)?;
+                is_text(conn, rest, sink)?;
                 return conn.fails(Code::FRAME_SIZE_ERROR);
             }
             if head.kind == kind::DATA {
@@ -557,12 +557,17 @@ fn decode(
     Ok(head)
 }
 
-/// Fails if the peer's first bytes are text, such as a reply of HTTP/1: they would be a frame of
-/// more than 2 MiB.
+/// Fails if the peer's first bytes are text, such as a reply of HTTP/1, or a record of TLS: they
+/// would be a frame of more than 1 MiB.
 #[cold]
-fn is_text(conn: &Conn, data: &[u8]) -> Result<(), Fault> {
+fn is_text(conn: &Conn, data: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
     let starts_with_text = data.first().is_some_and(|&byte| byte >= b' ');
-    if !conn.has_settings && starts_with_text { Err(Fault::NotHttp2) } else { Ok(()) }
+    let is_record = matches!(data, [0x15 | 0x16, 3, ..]);
+    if conn.has_settings || !starts_with_text && !is_record {
+        return Ok(());
+    }
+    sink.unreadable(data, Fault::NotHttp2);
+    Err(Fault::NotHttp2)
 }
 
 pub(super) fn reply(stream: &Stream) -> Reply {

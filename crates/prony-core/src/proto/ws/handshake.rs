@@ -33,6 +33,10 @@ impl<S: Sink> Sink for Watch<'_, S> {
         self.sink.was_sent(id)
     }
 
+    fn unreadable(&mut self, bytes: &[u8], fault: Fault) {
+        self.sink.unreadable(bytes, fault);
+    }
+
     fn began(&mut self, id: RequestId) {
         self.sink.began(id);
     }

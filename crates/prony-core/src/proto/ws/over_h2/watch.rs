@@ -107,6 +107,10 @@ impl<S: Sink> Sink for Watch<'_, S> {
         !self.is_live(id) || self.sink.was_sent(id)
     }
 
+    fn unreadable(&mut self, bytes: &[u8], fault: Fault) {
+        self.sink.unreadable(bytes, fault);
+    }
+
     fn began(&mut self, id: RequestId) {
         if self.is_live(id) {
             self.sink.began(id);
