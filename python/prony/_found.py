@@ -192,6 +192,11 @@ class Change:
     """`higher`, `lower`, `same` or `undecided`."""
     sentence: str
     """The same as a sentence."""
+    due_to_meter: bool
+    """Whether it is undecided only because of what the load generator may have added."""
+    more: float | None
+    """About how many seconds longer the comparison must run to decide it; None if it is decided,
+    if no time would do, or of saved results."""
 
 
 @dataclass(frozen=True)
@@ -311,6 +316,8 @@ class Comparison(_Found):
             difference_interval=_pair(change["difference_lo"], change["difference_hi"], unit),
             outcome=change["outcome"],
             sentence=change["sentence"],
+            due_to_meter=bool(change["due_to_meter"]),
+            more=None if change.get("more_ns") is None else change["more_ns"] / 1e9,
         )
 
     def __repr__(self) -> str:

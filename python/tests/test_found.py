@@ -69,6 +69,7 @@ def test_comparison_of_targets(tmp_path: Path) -> None:
     )
     change = found.change("p50")
     assert (change.outcome, change.target) == ("higher", "B")
+    assert (change.due_to_meter, change.more) == (False, None), "it is decided"
     assert change.a == pytest.approx(0.010 * math.log(2), rel=0.2)
     assert change.ratio == pytest.approx(1.5, rel=0.2)
     assert change.ratio_interval is not None

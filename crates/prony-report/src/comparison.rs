@@ -46,7 +46,7 @@ pub struct Comparison {
     pub decided: bool,
     /// Whether it stopped early, as the rounds that were left could hardly decide anything more.
     pub futile: bool,
-    /// The number of blocks that the meter disturbed.
+    /// The number of blocks, or of saved runs, that the meter disturbed.
     pub disturbed: u32,
     /// The equivalence margin, as a share.
     pub margin: f64,
@@ -66,6 +66,9 @@ pub struct Comparison {
     pub limits: Vec<Limit>,
     /// The blocks of load, in the order in which they ran; the runs, if saved ones were compared.
     pub blocks: Vec<Block>,
+    /// How long a round takes on average, if the targets were loaded.
+    #[serde(skip)]
+    pub round_length: Option<Span>,
 }
 
 /// One target: its figures over all blocks together.
@@ -132,6 +135,9 @@ pub struct Change {
     pub outcome: &'static str,
     /// Whether it is undecided only because of what the meter may have added.
     pub due_to_meter: bool,
+    /// About how much longer the comparison must run to decide it, in nanoseconds, if that would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_ns: Option<u64>,
     /// The same as a sentence.
     pub sentence: String,
 }
@@ -252,7 +258,13 @@ impl Comparison {
             else {
                 continue;
             };
-            let changes = against.figures.iter().map(|c| Change::of(&target, a, b, c, design));
+            let round = self.round_length;
+            let time =
+                |rounds: Option<f64>| Some(Span::from_secs_f64(round?.as_secs_f64() * rounds?));
+            let changes = against.figures.iter().map(|c| {
+                let more = time(c.rounds_more(design.margin));
+                Change::of(&target, [a, b], c, design, more)
+            });
             self.changes.extend(changes);
             let shapes = against.distribution.iter();
             self.distributions.extend(shapes.map(|s| Distribution::of(&target, s, design)));
@@ -266,14 +278,18 @@ impl Comparison {
                         Held::Fails => "fails",
                         Held::Unknown => "unknown",
                     },
-                    sentence: changes::limit(limit, *held, compared, &target),
+                    sentence: {
+                        let more = time(compared.and_then(|c| c.rounds_more_for(limit)));
+                        changes::limit(limit, *held, compared, &target, more)
+                    },
                 }
             };
             self.limits.extend(against.limits.iter().map(limit));
         }
         let can_go_on = matches!(design.rounds, Rounds::UntilDecided(_)) && !self.saved;
         if can_go_on && !self.interrupted && !self.decided {
-            let more = "Longer blocks (-d), a wider --margin or fewer --figures decide more.";
+            let more = "More rounds (--blocks), longer blocks (-d), a wider --margin or fewer \
+                        --figures decide more.";
             self.notes.push(if self.futile {
                 format!(
                     "Stopped early: the rounds that were left could hardly decide anything else. \
@@ -364,9 +380,15 @@ impl Side {
 }
 
 impl Change {
-    fn of(target: &str, a: &Side, b: &Side, compared: &Compared, design: &Design) -> Self {
+    fn of(
+        target: &str,
+        sides: [&Side; 2],
+        compared: &Compared,
+        design: &Design,
+        more: Option<Span>,
+    ) -> Self {
         let figure = compared.figure;
-        let (a, b) = (a.value(figure), b.value(figure));
+        let [a, b] = sides.map(|side| side.value(figure));
         let (estimate, interval) = (compared.estimate, compared.interval);
         // An end may be unknown, because of the meter.
         let known = |end: f64| Some(end).filter(|end| end.is_finite());
@@ -374,10 +396,10 @@ impl Change {
             [estimate, interval.and_then(|i| known(i.lo)), interval.and_then(|i| known(i.hi))];
         let [ratio, ratio_lo, ratio_hi] =
             ends.map(|v| v.map(f64::exp).filter(|_| figure.is_ratio()));
-        let more = |v: Option<f64>| {
+        let in_unit = |v: Option<f64>| {
             if figure.is_ratio() { Some(v?.exp_m1() * a?) } else { v }
         };
-        let [difference, difference_lo, difference_hi] = ends.map(more);
+        let [difference, difference_lo, difference_hi] = ends.map(in_unit);
         Self {
             target: target.to_owned(),
             figure: figure.to_string(),
@@ -396,7 +418,8 @@ impl Change {
             difference_hi,
             outcome: changes::outcome(compared.outcome),
             due_to_meter: compared.is_due_to_meter,
-            sentence: changes::change(compared, target, design.margin),
+            more_ns: more.map(|more| more.0),
+            sentence: changes::change(compared, target, design.margin, more),
         }
     }
 }

@@ -7,8 +7,9 @@ use prony_core::comparison::{
     Answer, Block, Comparison, Design, Measured, SavedRun, compare_saved,
 };
 use prony_core::plan::{Load, Plan, Shard};
-use prony_core::summary::Summary;
+use prony_core::summary::{Summary, Verdict};
 use prony_core::target::Endpoint;
+use prony_core::units::Span;
 use prony_report::comparison as report;
 use prony_report::{text, words};
 use serde_json::Value;
@@ -57,8 +58,9 @@ pub fn live(
 ) -> (report::Comparison, Option<Error>) {
     let mut comparison = Comparison::new(design.clone());
     let mut found = report::Comparison::new(names, design);
-    let mut blocks = Blocks::new(names.len());
+    let mut blocks = Blocks::new(names.len(), ["block", "blocks"]);
     let (mut known, mut error) = (comparison.so_far(), None);
+    let mut length = Span::ZERO;
     while let Some(block) = comparison.next_block() {
         if is_stopped() {
             break;
@@ -87,6 +89,9 @@ pub fn live(
         comparison.record(block, &measured);
         let is_disturbed = measured.certain.is_some();
         blocks.add(block.target, &judgment, is_disturbed, &ran.summary);
+        length += ran.summary.workers.iter().map(|w| w.wall).max().unwrap_or_default();
+        let rounds = f64::from(blocks.number()) / f64::from(design.targets);
+        found.round_length = Some(Span::from_secs_f64(length.as_secs_f64() / rounds));
         found.version.clone_from(&ran.summary.run.version);
         found.host.clone_from(&ran.summary.run.host);
         if comparison.rounds() > known.rounds {
@@ -117,14 +122,18 @@ pub type Groups = [Vec<(String, Summary)>];
 pub fn saved(design: &Design, names: &[String], groups: &Groups) -> report::Comparison {
     let mut found = report::Comparison::new(names, design);
     found.saved = true;
+    let mut blocks = Blocks::new(names.len(), ["run", "runs"]);
     for (target, group) in groups.iter().enumerate() {
         for (_, summary) in group {
+            let judgment = summary.verdict();
             let line = report::Block {
                 seed: summary.plan.seed,
-                verdict: summary.verdict().verdict.word(),
+                verdict: judgment.verdict.word(),
                 ..report::Block::default()
             };
-            found.add(target as u32, line, &Measured::of(&summary.main, None));
+            let measured = Measured::of_run(summary, None);
+            found.add(target as u32, line, &measured);
+            blocks.add(target as u32, &judgment, measured.certain.is_some(), summary);
             found.version.clone_from(&summary.run.version);
         }
     }
@@ -132,7 +141,9 @@ pub fn saved(design: &Design, names: &[String], groups: &Groups) -> report::Comp
         group.iter().map(|(_, summary)| SavedRun::of(summary, design)).collect()
     };
     let runs: Vec<Vec<SavedRun>> = groups.iter().map(of).collect();
-    found.answer(design, &compare_saved(design, &runs));
+    let answer = compare_saved(design, &runs);
+    found.answer(design, &answer);
+    blocks.judge(&answer, &mut found);
     let single = groups.iter().filter(|group| group.len() == 1).count();
     found.notes.push(if single == groups.len() {
         "Each side has one run: only the variance within the runs is known. How much the figures \
@@ -146,13 +157,18 @@ pub fn saved(design: &Design, names: &[String], groups: &Groups) -> report::Comp
     found
 }
 
-/// Why these saved runs should not be compared, each as a sentence.
+/// Why these saved runs should not be compared, each as a sentence. What the meter may have added
+/// to their figures counts in the comparison itself, and so does how few samples they have.
 pub fn doubts(groups: &Groups) -> Vec<String> {
     let mut doubts = Vec::new();
     let runs = || groups.iter().flatten();
     for (name, summary) in runs() {
         let judgment = summary.verdict();
-        if !summary.has_what_was_asked(&judgment) {
+        let counts_with_its_errors = matches!(
+            judgment.verdict,
+            Verdict::ClientLimited | Verdict::Partial | Verdict::TooShort
+        );
+        if !counts_with_its_errors && !summary.has_what_was_asked(&judgment) {
             let reason = judgment.reasons.first().map(|r| words::reason(r, summary));
             let word = judgment.verdict.word();
             doubts.push(format!("{name} is {word}: {}", reason.unwrap_or_default()));
@@ -246,7 +262,7 @@ mod tests {
     use prony_core::record::{Tally, TimeLowerBound};
     use prony_core::serve::{Latency, ServerBehavior};
     use prony_core::summary::{RunInfo, WorkerStats};
-    use prony_core::units::{Nanos, Span};
+    use prony_core::units::Nanos;
 
     use super::*;
     use crate::plan_file;
@@ -334,6 +350,11 @@ mod tests {
     /// The same with a saturated meter that can have made times longer by a twentieth.
     fn disturbed(seed: u64, ms: u64) -> Summary {
         let mut summary = run(seed, ms, LOAD);
+        disturb(&mut summary);
+        summary
+    }
+
+    fn disturb(summary: &mut Summary) {
         let worker = &mut summary.workers[0];
         (worker.cpu_user, worker.wall) = (Span::from_secs(2), Span::from_secs(2));
         let mut times = Hist::new();
@@ -342,7 +363,6 @@ mod tests {
         }
         let added_max = Span::from_millis(1);
         summary.main.without_meter = Some(Box::new(TimeLowerBound { times, added_max }));
-        summary
     }
 
     /// A comparison of which every block is disturbed like this, its progress, and what it advises.
@@ -435,6 +455,51 @@ mod tests {
         assert!(found.notes.iter().any(|n| n.starts_with("The variance between the runs")));
         assert!(found.distributions[0].quantiles.len() > 10);
         assert_eq!(found.targets[1].blocks, 6);
+    }
+
+    /// A meter that was disturbed takes away only what it may have added.
+    #[test]
+    fn saved_runs_count_with_what_the_meter_may_have_added() {
+        let all = |ms, disturb: bool| {
+            let one = |seed: u64| {
+                let seed = seed + ms * 10;
+                let run = if disturb { disturbed(seed, ms) } else { run(seed, ms, LOAD) };
+                (format!("{ms}-{seed}"), run)
+            };
+            (1..=6).map(one).collect::<Vec<_>>()
+        };
+        let of = |groups: &Groups, figure: &str| {
+            assert_eq!(doubts(groups), [] as [String; 0]);
+            let found = saved(&design(Rounds::Exactly(1)), &names(), groups);
+            let change = found.changes.iter().find(|c| c.figure == figure).expect(figure).clone();
+            (change, found)
+        };
+        // Twice as long is more than the twentieth that may have been added.
+        let (mean, found) = of(&[all(4, true), all(8, true)], "mean");
+        assert_eq!((mean.outcome, mean.due_to_meter), ("higher", false), "{mean:?}");
+        assert_eq!((found.disturbed, found.doubts.len()), (12, 0), "{found:?}");
+        assert!(found.notes.iter().any(|n| n.starts_with("6 of 6 runs of A are disturbed")));
+        let (exact, _) = of(&[all(4, false), all(8, false)], "mean");
+        let half = |change: &report::Change| change.ratio_hi.unwrap() / change.ratio_lo.unwrap();
+        assert!(half(&mean) > half(&exact) * 1.05_f64.powi(2) * 0.99, "{mean:?} {exact:?}");
+        // A meter that is disturbed only by B is no difference.
+        let (same, found) = of(&[all(4, false), all(4, true)], "mean");
+        assert_eq!(same.outcome, "undecided", "{same:?}");
+        assert!(same.ratio_lo < Some(1.0 - 1.0 / 20.0 + 0.03), "{same:?}");
+        assert!(
+            found.doubts.is_empty() || found.doubts[0].contains("because of the load generator")
+        );
+        // Of single runs, too.
+        let long = LOAD.replace("'2s'", "'30s'");
+        let one = |ms, seed| {
+            let mut run = run(seed, ms, &long);
+            disturb(&mut run);
+            vec![(format!("{ms}"), run)]
+        };
+        let (p50, _) = of(&[one(4, 1), one(8, 2)], "p50");
+        assert_eq!(p50.outcome, "higher", "{p50:?}");
+        let (near, found) = of(&[one(100, 1), one(104, 2)], "p50");
+        assert_eq!(near.outcome, "undecided", "{near:?} {:?}", found.doubts);
     }
 
     #[test]

@@ -15,6 +15,11 @@ pub(super) struct Change {
     pub(super) interval: Interval,
     /// The interval without what the meter may have added.
     pub(super) as_measured: Interval,
+    /// The least and the most that the estimate can be, with what the meter may have added.
+    pub(super) least: f64,
+    pub(super) most: f64,
+    /// The number of pairs from which it is known; 0 if not from pairs.
+    pub(super) pairs: u32,
 }
 
 /// A value as it is compared, and the ends between which the true one lies.
@@ -44,6 +49,11 @@ impl Ends {
         }
     }
 
+    /// Whether the meter may have added anything.
+    fn is_disturbed(self) -> bool {
+        self.least < self.measured || self.most > self.measured
+    }
+
     /// Whether both ends are known.
     pub(super) fn is_bounded(self) -> bool {
         self.least.is_finite() && self.most.is_finite()
@@ -56,7 +66,25 @@ impl Change {
     }
 
     fn between(estimate: f64, interval: Interval) -> Self {
-        Self { estimate, interval, as_measured: interval }
+        let (least, most) = (estimate, estimate);
+        Self { estimate, interval, as_measured: interval, least, most, pairs: 0 }
+    }
+
+    /// The same with what the meter may have added to both sides.
+    pub(super) fn with_meter(self, a: Ends, b: Ends) -> Self {
+        let Ends { least, measured, most } = b.against(a);
+        let Interval { lo, hi } = self.interval;
+        let interval = Interval { lo: lo - (measured - least), hi: hi + (most - measured) };
+        Self { interval, least, most, ..self }
+    }
+
+    /// The same with an interval whose ends are these far from the least and the most.
+    fn reaching(self, (least, below): (f64, f64), (most, above): (f64, f64)) -> Self {
+        let interval = Interval {
+            lo: if least.is_finite() { least - below } else { f64::NEG_INFINITY },
+            hi: if most.is_finite() { most + above } else { f64::INFINITY },
+        };
+        Self { interval, least, most, ..self }
     }
 
     /// The same with an interval that reaches at least this far.
@@ -109,24 +137,34 @@ pub(super) fn of_pairs(
         Some((mean, (critical * (variance / n).sqrt()).max(least_half)))
     };
     let (estimate, half) = mean_and_half(|d| d.measured)?;
-    let is_disturbed = differences.iter().any(|d| d.least < d.measured || d.most > d.measured);
-    let measured = Change::of(estimate, half);
-    if !is_disturbed {
+    let measured = Change { pairs: differences.len() as u32, ..Change::of(estimate, half) };
+    if !differences.iter().any(|d| d.is_disturbed()) {
         return Some(measured.resolved(figure));
     }
-    let (least, below) = mean_and_half(|d| d.least)?;
-    let (most, above) = mean_and_half(|d| d.most)?;
-    let interval = Interval {
-        lo: if least.is_finite() { least - below } else { f64::NEG_INFINITY },
-        hi: if most.is_finite() { most + above } else { f64::INFINITY },
-    };
-    Some(Change { interval, ..measured }.resolved(figure))
+    let lower = mean_and_half(|d| d.least)?;
+    let upper = mean_and_half(|d| d.most)?;
+    Some(measured.reaching(lower, upper).resolved(figure))
 }
 
 /// The difference of the means of two groups: Welch (Biometrika 34, 1947), with the degrees of
 /// freedom of Satterthwaite; of a single run and a group, the standard deviation of the group for
-/// both. `None` for two single runs.
-pub(super) fn of_groups(figure: Figure, a: &[f64], b: &[f64], error: f64) -> Option<Change> {
+/// both. `None` for two single runs. The lower end is that of the least of B against the most of A,
+/// and the other way round.
+pub(super) fn of_groups(figure: Figure, a: &[Ends], b: &[Ends], error: f64) -> Option<Change> {
+    let values = |all: &[Ends], of: fn(&Ends) -> f64| all.iter().map(of).collect::<Vec<f64>>();
+    let welch = |of_a, of_b| welch(&values(a, of_a), &values(b, of_b), error);
+    let (estimate, half) = welch(|e| e.measured, |e| e.measured)?;
+    let measured = Change::of(estimate, half);
+    if !a.iter().chain(b).any(|e| e.is_disturbed()) {
+        return Some(measured.resolved(figure));
+    }
+    let lower = welch(|e| e.most, |e| e.least)?;
+    let upper = welch(|e| e.least, |e| e.most)?;
+    Some(measured.reaching(lower, upper).resolved(figure))
+}
+
+/// The difference of two means, and its half-width.
+fn welch(a: &[f64], b: &[f64], error: f64) -> Option<(f64, f64)> {
     let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
     if a.is_empty() || b.is_empty() {
         return None;
@@ -150,7 +188,7 @@ pub(super) fn of_groups(figure: Figure, a: &[f64], b: &[f64], error: f64) -> Opt
             }
         }
     };
-    Some(Change::of(estimate, half).resolved(figure))
+    Some((estimate, half))
 }
 
 /// The difference of two runs whose 95 % confidence intervals are known, each as it is compared:
@@ -237,14 +275,40 @@ mod tests {
     /// Two groups of equal size and variance: as many degrees of freedom as in the pooled test.
     #[test]
     fn groups_have_welchs_interval() {
-        let (a, b) = ([1.0, 2.0, 3.0], [11.0, 12.0, 13.0]);
+        let (a, b) = (exact(&[1.0, 2.0, 3.0]), exact(&[11.0, 12.0, 13.0]));
         let change = of_groups(Figure::Mean, &a, &b, 0.05).expect("groups");
         assert!((change.estimate - 10.0).abs() < 1e-12);
         assert!((half(change) - 2.776_445 * (2.0_f64 / 3.0).sqrt()).abs() < 1e-5, "{change:?}");
         // One run and a group: a prediction interval.
-        let one = of_groups(Figure::Mean, &a, &[12.0], 0.05).expect("a group");
+        let one = of_groups(Figure::Mean, &a, &exact(&[12.0]), 0.05).expect("a group");
         assert!((half(one) - 4.302_653 * (4.0_f64 / 3.0).sqrt()).abs() < 1e-5, "{one:?}");
-        assert_eq!(of_groups(Figure::Mean, &[1.0], &[2.0], 0.05), None);
+        assert_eq!(of_groups(Figure::Mean, &exact(&[1.0]), &exact(&[2.0]), 0.05), None);
+    }
+
+    /// The last run of B was disturbed: without what was added it took between 10 and 13.
+    #[test]
+    fn disturbed_runs_count_with_their_ends() {
+        let (a, mut b) = (exact(&[1.0, 2.0, 3.0]), exact(&[11.0, 12.0, 13.0]));
+        let of = |b: &[Ends]| of_groups(Figure::Mean, &a, b, 0.05).expect("groups");
+        let (measured, least) = (of(&b), of(&exact(&[11.0, 12.0, 10.0])));
+        b[2].least = 10.0;
+        let change = of(&b);
+        assert_eq!(change.as_measured, measured.interval);
+        assert_eq!(change.interval, Interval { lo: least.interval.lo, hi: measured.interval.hi });
+        b[2].least = f64::NEG_INFINITY;
+        assert_eq!(of(&b).interval.lo, f64::NEG_INFINITY);
+        assert_eq!(of(&b).interval.hi, measured.interval.hi);
+        let [one, other] = [a[0], b[2]];
+        let single = of_runs(
+            Figure::Mean,
+            (1.0, Interval { lo: 0.9, hi: 1.1 }),
+            (13.0, Interval { lo: 12.5, hi: 13.5 }),
+            0.05,
+        );
+        assert_eq!(single.with_meter(one, other).interval.lo, f64::NEG_INFINITY);
+        let bounded = single.with_meter(one, Ends { least: 10.0, ..other }).interval;
+        assert!((single.interval.lo - bounded.lo - 3.0).abs() < 1e-12, "{bounded:?}");
+        assert_eq!(bounded.hi, single.interval.hi);
     }
 
     #[test]

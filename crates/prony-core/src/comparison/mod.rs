@@ -24,6 +24,7 @@ mod limit;
 mod logged;
 mod outlook;
 mod pairs;
+mod price;
 mod saved;
 mod shape;
 mod steps;
@@ -37,6 +38,7 @@ pub use limit::{Held, Limit};
 pub use logged::{LogFigure, LogRow, WithLog, compare_with_log};
 use outlook::Outlook;
 use pairs::Cell;
+use price::Price;
 pub use saved::{SavedRun, compare_saved};
 pub use steps::{RUNS_MIN, SIDE_MIN, STEP_ERROR, Step, steps};
 
@@ -147,6 +149,8 @@ pub struct Compared {
     pub outcome: Outcome,
     /// Whether it is undecided only because of what the meter may have added.
     pub is_due_to_meter: bool,
+    /// What more of it would take.
+    price: Option<Price>,
 }
 
 /// The distribution of response times against that of A.
@@ -430,7 +434,9 @@ impl Comparison {
                 continue;
             }
             let change = change(figure, i, &pairs, error);
-            figures.push(Compared::of(figure, change, design.margin));
+            let rounds = pairs.len() as u32;
+            let price = change.ok().and_then(|change| Price::of(figure, change, rounds, error));
+            figures.push(Compared { price, ..Compared::of(figure, change, design.margin) });
         }
         let set_aside = set_aside(&design.figures, &pairs);
         let has_distribution = has_distribution && design.figures.contains(&Figure::Distribution);
@@ -541,7 +547,23 @@ impl Compared {
             outcome: of(interval),
             is_due_to_meter: of(interval) == Outcome::Undecided
                 && of(as_measured) != Outcome::Undecided,
+            price: None,
         }
+    }
+
+    /// About how many rounds more would decide it, if all goes on as it was. `None` if it is
+    /// decided, if no number would do, or if it is not known from rounds.
+    pub fn rounds_more(&self, margin: f64) -> Option<f64> {
+        let price = self.price.filter(|_| self.outcome == Outcome::Undecided)?;
+        let (lo, hi) = margins(self.figure, margin);
+        let ways = [price.excludes(0.0), price.is_within(lo, hi)];
+        ways.into_iter().flatten().reduce(f64::min)
+    }
+
+    /// The same for a limit of this figure.
+    pub fn rounds_more_for(&self, limit: &Limit) -> Option<f64> {
+        let is_open = limit.held(self.interval) == Held::Unknown;
+        self.price.filter(|_| is_open)?.excludes(limit.compared())
     }
 }
 

@@ -58,7 +58,8 @@ fn ends_of_times(figure: Figure, measured: f64, between: Between<&Hist>) -> Ends
     ends_between(figure, measured, Between { least, most })
 }
 
-fn ends(measured: &Measured<'_>, figure: Figure) -> Option<Ends> {
+/// What a block, or a run, says of a figure; `None` if nothing.
+pub(super) fn ends(measured: &Measured<'_>, figure: Figure) -> Option<Ends> {
     let value = measured.value(figure)?;
     let exact = Between { least: Some(value), most: Some(value) };
     let Some(certain) = &measured.certain else { return Some(ends_between(figure, value, exact)) };
@@ -75,7 +76,8 @@ fn ends(measured: &Measured<'_>, figure: Figure) -> Option<Ends> {
     })
 }
 
-fn grid(measured: &Measured<'_>) -> Option<Vec<Ends>> {
+/// The same of each quantile of [`GRID`].
+pub(super) fn grid(measured: &Measured<'_>) -> Option<Vec<Ends>> {
     let whole = Between { least: Some(measured.response), most: Some(measured.response) };
     let between = measured.certain.map_or(whole, |certain| certain.times);
     let of = |q: f64| {

@@ -1,7 +1,9 @@
-//! Comparisons of saved runs: the variance between the runs of a group, or within single runs.
+//! Comparisons of saved runs: the variance between the runs of a group, or within single runs. A
+//! run that its meter disturbed counts with what is certain of it, as a block does.
 
 use super::figure::{Figure, GRID, Measured};
-use super::interval::{self, Change, Counts, compared};
+use super::interval::{self, Change, Counts, Ends};
+use super::pairs;
 use super::{Against, Answer, Compared, Design, ERROR, Missing, Shape};
 use crate::summary::Summary;
 use crate::summary::confidence::{Confidence, Interval};
@@ -15,10 +17,10 @@ pub struct SavedRun {
     counts: Counts,
 }
 
-/// A value, and the 95 % confidence interval that the run itself gives it.
+/// A value, and the 95 % confidence interval that the run itself gives it as it was measured.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    value: f64,
+    value: Ends,
     interval: Option<Interval>,
 }
 
@@ -27,11 +29,11 @@ impl SavedRun {
     pub fn of(summary: &Summary, design: &Design) -> Self {
         let tally = &summary.main;
         let confidence = Confidence::of(tally);
-        let measured = Measured::of(tally, None);
+        let measured = Measured::of_run(summary, None);
         let log =
             |i: Interval| Interval { lo: libm::log(i.lo.max(1e-9)), hi: libm::log(i.hi.max(1e-9)) };
         let known = |figure: Figure| {
-            let value = compared(figure, measured.value(figure)?);
+            let value = pairs::ends(&measured, figure)?;
             let interval = match figure {
                 Figure::Mean => confidence.mean().ok(),
                 Figure::Percentile(p) => confidence.quantile(p / 100.0).ok(),
@@ -40,12 +42,12 @@ impl SavedRun {
             };
             Some(Known { value, interval: interval.map(log) })
         };
-        let quantile = |(&q, value): (&f64, f64)| Known {
+        let quantile = |(&q, value): (&f64, Ends)| Known {
             value,
             interval: confidence.quantile(q).ok().map(log),
         };
         let has_distribution = design.figures.contains(&Figure::Distribution);
-        let grid = measured.grid().filter(|_| has_distribution);
+        let grid = has_distribution.then(|| pairs::grid(&measured)).flatten();
         Self {
             values: design.figures.iter().map(|&f| known(f)).collect(),
             grid: grid.map(|grid| GRID.iter().zip(grid).map(quantile).collect()),
@@ -83,6 +85,9 @@ fn distribution(design: &Design, a: &[SavedRun], b: &[SavedRun], error: f64) -> 
     };
     let changes: Result<Vec<Change>, Missing> = (0..GRID.len()).map(of).collect();
     match changes {
+        Ok(all) if all.iter().any(|c| !(c.interval.hi - c.interval.lo).is_finite()) => {
+            Shape::missing(Missing::Unbounded, error)
+        }
         Ok(changes) => Shape::of(&changes, None, design.margin, error),
         Err(missing) => Shape::missing(missing, error),
     }
@@ -113,15 +118,16 @@ fn change(
     };
     let floor = || interval::of_counts(at_least(a), at_least(b), error);
     if let ([one], [other]) = (&of_a[..], &of_b[..]) {
-        if figure == Figure::Errors {
-            let still = |k: &Known| Interval { lo: k.value, hi: k.value };
-            let (x, y) = ((one.value, still(one)), (other.value, still(other)));
-            return Ok(interval::of_runs(figure, x, y, error).at_least(floor()));
-        }
-        let ends = |k: &Known| Ok((k.value, k.interval.ok_or(Missing::NotMeasured)?));
-        return Ok(interval::of_runs(figure, ends(one)?, ends(other)?, error));
+        let interval = |k: &Known| match figure {
+            Figure::Errors => Ok(Interval { lo: k.value.measured, hi: k.value.measured }),
+            _ => k.interval.ok_or(Missing::NotMeasured),
+        };
+        let [x, y] = [one, other].map(|k| Ok((k.value.measured, interval(k)?)));
+        let change = interval::of_runs(figure, x?, y?, error);
+        let change = if figure == Figure::Errors { change.at_least(floor()) } else { change };
+        return Ok(change.with_meter(one.value, other.value));
     }
-    let values = |all: &[Known]| all.iter().map(|k| k.value).collect::<Vec<f64>>();
+    let values = |all: &[Known]| all.iter().map(|k| k.value).collect::<Vec<Ends>>();
     let change = interval::of_groups(figure, &values(&of_a), &values(&of_b), error);
     let change = change.ok_or(Missing::TooFewRounds)?;
     Ok(if figure == Figure::Errors { change.at_least(floor()) } else { change })

@@ -4,7 +4,9 @@ use prony_core::comparison::{
     Answer, Compared, Figure, Held, Limit, Missing, Outcome, SHARE_MARGIN, Shape,
 };
 
-use super::no_interval;
+use prony_core::units::Span;
+
+use super::{no_interval, thresholds};
 use crate::units;
 
 /// The label of a target: A, B, ... Z, A1, ...
@@ -93,11 +95,20 @@ pub fn so_far(answer: &Answer) -> Option<String> {
     (!all.is_empty()).then(|| format!("so far {}", all.join(", ")))
 }
 
-/// How a figure of a target differs from that of A.
-pub(crate) fn change(compared: &Compared, target: &str, margin: f64) -> String {
+/// How a figure of a target differs from that of A, and how much longer it would take to know.
+pub(crate) fn change(compared: &Compared, target: &str, margin: f64, more: Option<Span>) -> String {
     let there = format!("in {target}");
-    sentence(compared, &there, &there, margin)
-        .unwrap_or_else(|name| format!("{name} is not compared: {}", missing(compared.missing)))
+    match sentence(compared, &there, &there, margin) {
+        Ok(sentence) => format!("{sentence}{}", price(more, &name(compared.figure))),
+        Err(name) => format!("{name} is not compared: {}", missing(compared.missing)),
+    }
+}
+
+/// How much longer a decision would take, as the end of a sentence.
+fn price(more: Option<Span>, what: &str) -> String {
+    more.map_or_else(String::new, |more| {
+        format!("; about {} more would decide {what}", thresholds::longer(more))
+    })
 }
 
 /// How a figure of a replay differs from that of its log.
@@ -213,13 +224,17 @@ pub(crate) fn limit(
     held: Held,
     compared: Option<&Compared>,
     target: &str,
+    more: Option<Span>,
 ) -> String {
     let change = compared.and_then(|c| Some(format!("{} in {target}", interval_of(c)?)));
     let change = change.unwrap_or_else(|| missing(compared.and_then(|c| c.missing)));
     match held {
         Held::Holds => format!("holds, '{limit}' is ruled out: {change}"),
         Held::Fails => format!("fails, '{limit}' is true: {change}"),
-        Held::Unknown => format!("cannot tell whether '{limit}': {change}"),
+        Held::Unknown => {
+            let price = price(more, &format!("'{limit}'"));
+            format!("cannot tell whether '{limit}': {change}{price}")
+        }
     }
 }
 

@@ -78,7 +78,7 @@ fn counted(checked: &Checked, n: u64, of: u64) -> String {
 }
 
 /// A time to wait, in few digits.
-fn longer(more: Span) -> String {
+pub(super) fn longer(more: Span) -> String {
     let seconds = more.as_secs_f64().max(1.0).ceil();
     match seconds {
         ..120.0 => format!("{seconds} s"),

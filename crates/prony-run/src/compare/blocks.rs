@@ -1,4 +1,5 @@
-//! The verdicts of the blocks of a comparison: what they leave of it, and what to do.
+//! The verdicts of the blocks of a comparison, or of saved runs: what they leave of it, and what to
+//! do.
 
 use prony_core::comparison::{Answer, Compared, Held};
 use prony_core::summary::{Judgment, Reason, Summary, Verdict};
@@ -15,6 +16,8 @@ const ADVICE_SHARE: f64 = 0.1;
 /// The blocks so far.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
+    /// What one is called, and several.
+    name: [&'static str; 2],
     targets: Vec<OfTarget>,
     /// Why the last disturbed block was.
     last: Option<Why>,
@@ -59,9 +62,9 @@ impl Kind {
 }
 
 impl Blocks {
-    pub(super) fn new(targets: usize) -> Self {
+    pub(super) fn new(targets: usize, name: [&'static str; 2]) -> Self {
         let targets = vec![OfTarget::default(); targets];
-        Self { targets, last: None, has_advised: false }
+        Self { name, targets, last: None, has_advised: false }
     }
 
     pub(super) fn add(
@@ -104,8 +107,10 @@ impl Blocks {
     }
 
     fn share_disturbed(&self) -> String {
-        let blocks = units::counted(self.number().into(), "block is", "blocks are");
-        format!("{} of {blocks} disturbed", units::count(self.disturbed().into()))
+        let [one, many] = self.name;
+        let blocks = units::counted(self.number().into(), one, many);
+        let verb = if self.number() == 1 { "is" } else { "are" };
+        format!("{} of {blocks} {verb} disturbed", units::count(self.disturbed().into()))
     }
 
     /// What to do, once, if many of them are disturbed.
@@ -127,7 +132,7 @@ impl Blocks {
     pub(super) fn judge(&self, answer: &Answer, found: &mut Comparison) {
         found.disturbed = self.disturbed();
         for (target, blocks) in self.targets.iter().enumerate() {
-            blocks.judge(&label(target as u32), found);
+            blocks.judge(self.name, &label(target as u32), found);
         }
         let undecided = due_to_meter(answer);
         if !undecided.is_empty() {
@@ -179,9 +184,9 @@ fn remedy(reason: &Reason) -> &'static str {
 }
 
 impl OfTarget {
-    fn judge(&self, label: &str, found: &mut Comparison) {
+    fn judge(&self, [one, many]: [&str; 2], label: &str, found: &mut Comparison) {
         let of = |n: u32| {
-            let blocks = units::counted(u64::from(self.blocks), "block", "blocks");
+            let blocks = units::counted(u64::from(self.blocks), one, many);
             format!("{} of {blocks} of {label}", units::count(n.into()))
         };
         let Self { disturbed, failed, .. } = self;
@@ -204,7 +209,7 @@ impl OfTarget {
                 failed.first
             ));
         }
-        if self.drifting * 10 > self.blocks {
+        if self.drifting * 10 > self.blocks && !found.saved {
             found.notes.push(format!(
                 "{} were not stationary: the target drifts. Blocks of one round are compared with \
                  each other, so this is not a difference.",

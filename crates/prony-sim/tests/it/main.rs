@@ -9,6 +9,7 @@ mod checks;
 mod closing_servers;
 mod comparisons;
 mod comparisons_disturbed;
+mod comparisons_price;
 mod confidence;
 mod contact;
 mod cut_schedules;

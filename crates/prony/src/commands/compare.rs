@@ -204,7 +204,12 @@ fn saved(args: &CompareArgs) -> Result<Comparison, Error> {
     } else {
         vec![args.load.urls.clone(), args.against.clone()]
     };
-    let read = |file: &String| Ok((file.clone(), report::read(Path::new(file))?));
+    let read = |file: &String| {
+        let mut summary = report::read(Path::new(file))?;
+        // What counts is what this comparison accepts, and not what the run did.
+        summary.run.accepted.invalid = args.load.exec.accept_invalid;
+        Ok((file.clone(), summary))
+    };
     let runs = groups.iter().map(|group| group.iter().map(read).collect());
     let runs = runs.collect::<Result<Vec<Vec<(String, Summary)>>, Error>>()?;
     let doubts = compare::doubts(&runs);

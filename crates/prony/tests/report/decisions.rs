@@ -133,9 +133,10 @@ fn capacities() -> Vec<Value> {
     all
 }
 
-/// Comparisons of which the second target takes `ratio` times as long, and of nothing.
+/// Comparisons of which the second target takes `ratio` times as long, and of nothing. The levels
+/// of blocks differ by this noise.
 fn comparisons() -> Vec<Value> {
-    let of = |ratio: f64, requests: u32| {
+    let of = |ratio: f64, requests: u32, noise: f64| {
         let limits = ["p50 > +5%", "p50 > +20%", "p50 > +10%"];
         let design = Design {
             targets: 2,
@@ -147,8 +148,9 @@ fn comparisons() -> Vec<Value> {
         };
         let mut found = comparison::Comparison::new(design.clone());
         let mut report = Comparison::new(&["http://a/".into(), "http://b/".into()], &design);
+        report.round_length = Some(Span::from_secs(2));
         while let Some(block) = found.next_block() {
-            let noise = 1.0 + 0.002 * f64::from((block.round * 7 + block.target * 3) % 5);
+            let noise = 1.0 + noise * f64::from((block.round * 7 + block.target * 3) % 5);
             let level = if block.target == 0 { 1.0 } else { ratio } * noise;
             let mut response = Hist::new();
             for i in 0..requests {
@@ -172,7 +174,14 @@ fn comparisons() -> Vec<Value> {
         let bytes = report.render(Format::Json).expect("it has a JSON report");
         serde_json::from_slice(&bytes).expect("it is JSON")
     };
-    vec![of(1.1, 1_000), of(0.9, 1_000), of(1.0, 1_000), of(1.0, 0)]
+    let little = 0.002;
+    vec![
+        of(1.1, 1_000, little),
+        of(0.9, 1_000, little),
+        of(1.0, 1_000, little),
+        of(1.0, 0, little),
+        of(1.02, 1_000, 0.02),
+    ]
 }
 
 /// All reports match the schema, which has no other fields than they have.

@@ -117,10 +117,13 @@ impl<'a> Confidence<'a> {
         Self::of_series(tally, &tally.times.response, &tally.series)
     }
 
-    /// The intervals of its service times, if they were kept.
+    /// The intervals of its service times, if they were kept, or are the response times: no service
+    /// time is longer than its response time, so all are equal if their distributions are.
     pub fn of_service(tally: &'a Tally) -> Option<Self> {
-        let served = tally.service_series.as_deref()?;
-        Some(Self::of_series(tally, &tally.times.service, served))
+        let Tally { times, series, service_series, .. } = tally;
+        let is_same = times.service == times.response && times.service.count() > 0;
+        let served = service_series.as_deref().or_else(|| is_same.then_some(series))?;
+        Some(Self::of_series(tally, &times.service, served))
     }
 
     /// The intervals of the times of messages in streams, if there were any.

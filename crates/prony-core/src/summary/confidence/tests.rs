@@ -37,6 +37,20 @@ fn reports_why_there_is_no_interval() {
     assert_eq!(Confidence::of(&old).quantile(0.5), Err(NoInterval::NotRecorded));
 }
 
+/// No request waited: the service times were not kept, but are known.
+#[test]
+fn service_times_that_are_the_response_times_have_their_intervals() {
+    let mut same = tally(64, |i| (0..50).map(|k| 1 + (i * 31 + k * 17) % 40).collect());
+    assert!(Confidence::of_service(&same).is_none());
+    same.times.service = same.times.response.clone();
+    let service = Confidence::of_service(&same).expect("they are known");
+    assert_eq!(service.quantile(0.5), Confidence::of(&same).quantile(0.5));
+    assert_eq!(service.mean(), Confidence::of(&same).mean());
+    same.times.service.record(Span(1));
+    assert!(Confidence::of_service(&same).is_none(), "others are not");
+    assert!(Confidence::of_service(&Tally::default()).is_none());
+}
+
 /// Of 1,100 independent times 11 are beyond the p99, and one beyond the p99.9.
 #[test]
 fn a_percentile_with_few_times_beyond_it_has_too_few_samples() {
