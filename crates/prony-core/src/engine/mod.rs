@@ -45,13 +45,13 @@ use contact::Attempts;
 pub use contact::{Contact, PATIENCE};
 use dispatch::{Dispatch, Pacing};
 use drain::Stage;
-pub use exchange::EndedStream;
 use exchange::Exchanges;
 use exchange::dynamic::Dynamic;
 use exchange::expect::Calls;
 use exchange::outcome::Outcome;
+pub use exchange::{EndedRequest, EndedStream};
 use link::{Closing, Depths, Links, OUT_CHUNK, Secure, Tapped, Trails};
-pub use link::{EndedRequest, Tap, Taps};
+pub use link::{Tap, Taps};
 use load::{Backlog, Load};
 pub use peak::Peak;
 
@@ -388,7 +388,11 @@ impl<P: Carrier> Machine for Engine<P> {
 
     fn on_end(&mut self) {
         if let Some(messages) = self.exchanges.messages.as_deref_mut() {
-            messages.count_tokens(&mut self.recorder, &mut self.tap);
+            messages.count_tokens(&mut self.recorder, &mut |request| {
+                if let Some(tap) = &mut self.tap {
+                    tap.tokens_counted(request);
+                }
+            });
         }
     }
 

@@ -11,7 +11,7 @@ use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use prony_io::Precision;
 
-use super::output::OutputArgs;
+use super::output::{OutputArgs, Undecided};
 use super::raw::RawArgs;
 use super::shard::ShardArgs;
 use super::trace::TraceArgs;
@@ -150,16 +150,6 @@ pub struct UntilArgs {
     /// Effect of undecided thresholds on the exit code
     #[arg(long, value_name = "WHAT", help_heading = MEASUREMENT, default_value = "fail")]
     pub undecided: Undecided,
-}
-
-/// The effect of undecided thresholds on the exit code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Undecided {
-    /// Exit with 97
-    #[default]
-    Fail,
-    /// Count them as met
-    Pass,
 }
 
 impl UntilArgs {

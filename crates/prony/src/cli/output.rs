@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 
 use prony_report::Format;
 use prony_run::error::Error;
 use prony_run::exit::Accepted;
 use prony_run::output::Outputs;
 
-use super::exec_options::Undecided;
 use crate::embedding::Embedding;
 
 pub(super) const OUTPUT: &str = "Output";
@@ -109,6 +108,16 @@ pub struct ReportArgs {
     /// What is accepted.
     #[command(flatten)]
     pub accept: AcceptArgs,
+}
+
+/// The effect of undecided thresholds on the exit code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Undecided {
+    /// Exit with 97
+    #[default]
+    Fail,
+    /// Count them as met
+    Pass,
 }
 
 /// What is accepted of saved results. What was accepted when they were saved still is.

@@ -1,8 +1,32 @@
-//! What an observer gets of a stream of messages whose request has ended.
+//! What an observer gets of a request that has ended, and of its stream of messages.
 
-use super::messages::Messages;
-use crate::record::TokenReply;
-use crate::units::{Nanos, RequestId};
+use crate::fault::Fault;
+use crate::proto::Reply;
+use crate::record::{Stamps, TokenReply};
+use crate::units::{ConnId, Nanos, RequestId};
+
+/// A request that has ended. It was counted as a reply or as failed at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedRequest {
+    /// Its ID, which another request may have later.
+    pub id: RequestId,
+    /// Its timestamps; `sent` and `first` are meaningless where the next two fields say so.
+    pub stamps: Stamps,
+    /// Whether the kernel accepted its first byte.
+    pub was_sent: bool,
+    /// Whether the first byte of its reply arrived.
+    pub has_begun: bool,
+    /// Index into the plan's calls.
+    pub call: u32,
+    /// The connection of a complete reply.
+    pub conn: Option<ConnId>,
+    /// The complete reply, expected or not.
+    pub reply: Option<Reply>,
+    /// Why it failed; `None` for a success.
+    pub fault: Option<Fault>,
+    /// Its messages, if the plan reads bodies as streams of messages and this one has begun.
+    pub stream: Option<EndedStream>,
+}
 
 /// The messages of a reply, as far as they were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,27 +44,4 @@ pub struct EndedStream {
     /// Whether the tokens of the reply are counted after the load, as it does not say how many it
     /// has: [`Tap::tokens_counted`](crate::engine::Tap::tokens_counted) passes them.
     pub is_uncounted: bool,
-}
-
-impl Messages {
-    /// The stream of the exchange, which ends now. None if its body has not begun.
-    pub(in crate::engine) fn ended_stream(
-        &mut self,
-        id: RequestId,
-        is_success: bool,
-    ) -> Option<EndedStream> {
-        let (stream, reading) = self.unfinished(id)?;
-        let body = stream.body.as_deref()?;
-        let model = reading.plan.tokens.as_ref().map(|_| body.reply());
-        let reply = model.filter(|_| is_success);
-        Some(EndedStream {
-            messages: body.size().0,
-            times: body.times(),
-            first_content: body.first_content(),
-            first_token: model.and_then(|reply| reply.first),
-            reply,
-            is_uncounted: reading.tokenizer.is_some()
-                && reply.is_some_and(|reply| reply.output.is_none()),
-        })
-    }
 }

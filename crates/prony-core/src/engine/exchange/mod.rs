@@ -26,7 +26,7 @@ use crate::record::Stamps;
 use crate::script::Capture;
 use crate::units::{Nanos, RequestId, Span};
 use content::BodyMatch;
-pub use ended::EndedStream;
+pub use ended::{EndedRequest, EndedStream};
 pub(super) use messages::{Messages, ToSend};
 pub(super) use streams::After;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::ended::EndedStream;
 use super::messages::{Messages, Stream};
 use super::reconnects::Reconnect;
 use super::tokens::{TokenBody, Uncounted};
@@ -269,6 +270,27 @@ impl Messages {
             true => After::Fault(Fault::TruncatedStream),
             false => after,
         }
+    }
+
+    /// The stream of the exchange, which ends now. None if its body has not begun.
+    pub(in crate::engine) fn ended_stream(
+        &mut self,
+        id: RequestId,
+        is_success: bool,
+    ) -> Option<EndedStream> {
+        let (stream, reading) = self.unfinished(id)?;
+        let body = stream.body.as_deref()?;
+        let model = reading.plan.tokens.as_ref().map(|_| body.reply());
+        let reply = model.filter(|_| is_success);
+        Some(EndedStream {
+            messages: body.size().0,
+            times: body.times(),
+            first_content: body.first_content(),
+            first_token: model.and_then(|reply| reply.first),
+            reply,
+            is_uncounted: reading.tokenizer.is_some()
+                && reply.is_some_and(|reply| reply.output.is_none()),
+        })
     }
 
     /// The reply is complete, or prony has ended it. `success`: its timestamps if it is a success.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::ended::EndedRequest;
 use super::messages::Messages;
-use crate::engine::link::{EndedRequest, Tapped};
 use crate::events::{Choices, Finish, Message, output_text};
 use crate::plan::TokenLimit;
 use crate::record::{CallStart, Recorder, Stamps, TokenReply};
@@ -30,12 +30,12 @@ impl Uncounted {
     }
 
     /// Pass its request to the observer that waits for its tokens.
-    fn show(self, tap: &mut Tapped) {
+    fn show(self, observe: &mut dyn FnMut(&EndedRequest)) {
         let Some(mut ended) = self.ended else { return };
         if let Some(stream) = &mut ended.stream {
             stream.reply = Some(self.reply);
         }
-        tap.tokens_counted(&ended);
+        observe(&ended);
     }
 }
 
@@ -142,11 +142,11 @@ impl Messages {
         }
     }
 
-    /// Count them now: the load is over. The observer gets them, too.
+    /// Count them now: the load is over. An observer that waits for them gets them, too.
     pub(in crate::engine) fn count_tokens(
         &mut self,
         recorder: &mut Recorder,
-        tap: &mut Option<Tapped>,
+        observe: &mut dyn FnMut(&EndedRequest),
     ) {
         let Some(reading) = self.reading.as_deref_mut() else { return };
         let (Some(tokenizer), Some(tokens)) = (&reading.tokenizer, &reading.plan.tokens) else {
@@ -154,9 +154,7 @@ impl Messages {
         };
         for mut uncounted in reading.uncounted.drain(..) {
             uncounted.record(&**tokenizer, &tokens.slo, recorder);
-            if let Some(tap) = tap {
-                uncounted.show(tap);
-            }
+            uncounted.show(observe);
         }
     }
 }

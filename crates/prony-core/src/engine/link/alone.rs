@@ -2,8 +2,9 @@
 
 use super::carried::Carried;
 use super::sink::Sink;
-use super::tap::{EndedRequest, Tapped};
+use super::tap::Tapped;
 use crate::engine::Engine;
+use crate::engine::exchange::EndedRequest;
 use crate::fault::Fault;
 use crate::proto::{Carrier, Reply, Sink as _};
 use crate::units::{ConnId, Nanos, RequestId};

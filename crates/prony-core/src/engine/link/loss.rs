@@ -1,8 +1,9 @@
 //! Requests that fail and connections that are lost: by a fault, by the peer, or by a timeout.
 
 use super::State;
-use super::tap::{EndedRequest, Tapped};
+use super::tap::Tapped;
 use crate::engine::Engine;
+use crate::engine::exchange::EndedRequest;
 use crate::fault::Fault;
 use crate::machine::CloseHow;
 use crate::plan::Lost;

@@ -33,7 +33,7 @@ pub(super) use closing::Closing;
 pub(super) use depth::Depths;
 pub(super) use send::OUT_CHUNK;
 pub(super) use tap::Tapped;
-pub use tap::{EndedRequest, Tap, Taps};
+pub use tap::{Tap, Taps};
 pub(super) use tls::Secure;
 pub(super) use trail::Trails;
 

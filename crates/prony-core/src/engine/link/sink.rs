@@ -2,13 +2,13 @@
 
 use super::carried::Carried;
 use super::loss::PASSED_OVER_MAX;
-use super::tap::{EndedRequest, Tap};
+use super::tap::Tap;
 use super::trail::Trail;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::expect::Calls;
 use crate::engine::exchange::following::After as AfterReply;
 use crate::engine::exchange::outcome::Outcome;
-use crate::engine::exchange::{After, Exchange, Exchanges, Sent};
+use crate::engine::exchange::{After, EndedRequest, Exchange, Exchanges, Sent};
 use crate::fault::Fault;
 use crate::messages::Stamp;
 use crate::proto::{self, Anomaly, FAILURE, Reply};

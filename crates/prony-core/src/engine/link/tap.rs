@@ -4,34 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::engine::Engine;
-use crate::engine::exchange::EndedStream;
+use crate::engine::exchange::EndedRequest;
 use crate::fault::Fault;
 use crate::proto::{Carrier, Reply};
-use crate::record::Stamps;
 use crate::units::{ConnId, Nanos, RequestId};
-
-/// A request that has ended. It was counted as a reply or as failed at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndedRequest {
-    /// Its ID, which another request may have later.
-    pub id: RequestId,
-    /// Its timestamps; `sent` and `first` are meaningless where the next two fields say so.
-    pub stamps: Stamps,
-    /// Whether the kernel accepted its first byte.
-    pub was_sent: bool,
-    /// Whether the first byte of its reply arrived.
-    pub has_begun: bool,
-    /// Index into the plan's calls.
-    pub call: u32,
-    /// The connection of a complete reply.
-    pub conn: Option<ConnId>,
-    /// The complete reply, expected or not.
-    pub reply: Option<Reply>,
-    /// Why it failed; `None` for a success.
-    pub fault: Option<Fault>,
-    /// Its messages, if the plan reads bodies as streams of messages and this one has begun.
-    pub stream: Option<EndedStream>,
-}
 
 /// Observes the traffic on the connections of an engine, for front ends that print or count what no
 /// tally has. It changes nothing. The default methods do nothing.
