@@ -373,7 +373,7 @@ impl Dynamic {
         let decision = following.decide(id, exchange, reply);
         if let Some(scripted) = self.source.as_mut().and_then(Source::scripted) {
             let call = exchange.call;
-            following.from_server(id, call, |from| scripted.keep_cookies(exchange, from, now));
+            following.keep_of_server(id, call, |from| scripted.keep_cookies(exchange, from, now));
         }
         let mut fault = fault;
         let arrives = matches!(decision, Decision::Final);
@@ -443,7 +443,7 @@ fn with_redirect<'a>(
     match following {
         Some(following) if is_moved => {
             if let Some(scripted) = source.as_mut().and_then(Source::scripted) {
-                following.to_server(id, call, |to, filled| {
+                following.add_for_server(id, call, |to, filled| {
                     scripted.write_cookies(exchange.user, to, now, filled);
                 });
             }

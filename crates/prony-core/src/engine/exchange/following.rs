@@ -155,7 +155,7 @@ impl Following {
     }
 
     /// Add to a request after a redirect what is meant for its server.
-    pub(super) fn to_server(
+    pub(super) fn add_for_server(
         &mut self,
         id: RequestId,
         call: u32,
@@ -171,7 +171,7 @@ impl Following {
     }
 
     /// Pass on from which server the reply comes.
-    pub(super) fn from_server(
+    pub(super) fn keep_of_server(
         &mut self,
         id: RequestId,
         call: u32,
