@@ -21,10 +21,12 @@ fn processes(driver: u32) -> (Vec<u32>, Vec<u32>) {
 /// A run of five workers, of which `hurt` hurts some after some seconds.
 fn hurt(how: impl FnOnce(&[u32], &[u32]), words: &[&str]) -> (i32, Report, String, u64) {
     let server = Serve::start(&[]);
-    let url = server.url("/");
+    let (url, before) = (server.url("/"), sockets(server.pid()));
     let common = ["-r", "500", "--json", "--no-progress", &url];
     let client = Running::start(&[&common, &GROUPS[..], words].concat());
     let (aggregators, workers) = processes(client.pid());
+    // All of them start at the same moment, which the driver chooses when all are there.
+    wait_until("their start", || sockets(server.pid()) > before);
     thread::sleep(Duration::from_secs(4));
     how(&aggregators, &workers);
     let ended = client.wait();

@@ -199,11 +199,13 @@ fn a_job_for_kubernetes_carries_its_plan() {
 /// A run of three workers, one of which gets a signal after some seconds.
 fn hurt(how: Signal, words: &[&str]) -> (i32, Report, String) {
     let server = Serve::start(&[]);
-    let url = server.url("/");
+    let (url, before) = (server.url("/"), sockets(server.pid()));
     let common = ["-r", "300", "--hosts", "3", "--json", "--no-progress", &url];
     let client = Running::start(&[&common, words].concat());
     let driver = client.pid();
     wait_until("three workers", || children(driver).len() == 3);
+    // All of them start at the same moment, which the driver chooses when all are there.
+    wait_until("their start", || sockets(server.pid()) > before);
     thread::sleep(Duration::from_secs(4));
     let workers = children(driver);
     signal(workers[1], how);
