@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use crate::installed::have;
 pub(crate) use crate::reserved::reserved_port;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -167,7 +168,11 @@ impl Running {
     pub(crate) fn reported_any<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> T {
         let stderr = self.child.stderr.as_mut().expect("a pipe");
         let (mut all, mut begin, mut byte) = (String::new(), 0, [0]);
+        let deadline = Instant::now() + LIMIT;
         loop {
+            if !is_readable(stderr, deadline) {
+                panic!("{}: a line was not reported within {LIMIT:?}: {all}", self.args);
+            }
             if let Err(e) = stderr.read_exact(&mut byte) {
                 panic!("{}: a line was not reported ({e}): {all}", self.args);
             }
@@ -377,6 +382,14 @@ impl Drop for Other {
         }
         end(&mut self.child);
     }
+}
+
+/// Waits until something can be read, or the pipe is closed. `false` if the time is over.
+fn is_readable(pipe: &ChildStderr, deadline: Instant) -> bool {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+    let mut polled = [PollFd::new(pipe, PollFlags::IN)];
+    poll(&mut polled, Some(&left)).is_ok_and(|ready| ready > 0)
 }
 
 /// Sends one request, and returns the whole reply.
