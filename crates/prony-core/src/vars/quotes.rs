@@ -1,6 +1,6 @@
 //! Quoted texts in fields.
 
-/// The text without its quotes, if all of it is one quoted text.
+/// The text without its quotes, if the whole text is quoted.
 pub(super) fn quoted(text: &str) -> Option<&str> {
     ['"', '\''].into_iter().find_map(|quote| {
         let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
