@@ -4,9 +4,7 @@ use crate::fault::Fault;
 use crate::plan::{HttpVersion, Plan};
 use crate::proto::h1::H1;
 use crate::proto::h2::{H2, STREAMS_BEFORE_SETTINGS};
-use crate::proto::{
-    Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts, Uploads, UploadsHttp,
-};
+use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts};
 use crate::units::{Nanos, RequestId, Span};
 
 /// The carrier of plans with HTTP/2: `A` for connections that use HTTP/1.1, `B` for those that use
@@ -38,13 +36,6 @@ impl Http {
     /// The carrier for a plan's calls.
     pub fn new(plan: &Plan) -> Self {
         Self::of(plan, H1::new, H2::new)
-    }
-}
-
-impl UploadsHttp {
-    /// The carrier for a plan's calls.
-    pub fn new(plan: &Plan) -> Self {
-        Self::of(plan, Uploads::new, H2::new)
     }
 }
 

@@ -2,6 +2,9 @@
 
 use crate::units::{Nanos, RequestId, Span};
 
+/// How many bytes of a file are read at once.
+pub(super) const PIECE: u64 = 64 << 10;
+
 /// Bytes for the socket of one connection, with the positions at which exchanges start, and the
 /// positions at which they are cut into pieces that are given to the kernel one by one.
 #[derive(Clone, Debug, Default)]

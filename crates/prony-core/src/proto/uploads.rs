@@ -9,11 +9,9 @@ use crate::plan::{BodyFile, Plan};
 use crate::proto::h1::{self, H1};
 use crate::proto::h2::H2;
 use crate::proto::http::Negotiated;
+use crate::proto::out::PIECE;
 use crate::proto::{Call, Carrier, Out, Sink};
 use crate::units::{Nanos, RequestId};
-
-/// How many bytes of a file are read at once.
-pub(super) const PIECE: u64 = 64 << 10;
 
 /// The carrier of plans with such bodies over HTTP/2.
 pub type UploadsHttp = Negotiated<Uploads, H2<true>>;
@@ -49,6 +47,13 @@ struct Sending {
     call: u32,
     /// How many of its bytes are appended.
     at: u64,
+}
+
+impl UploadsHttp {
+    /// The carrier for a plan's calls.
+    pub fn new(plan: &Plan) -> Self {
+        Self::of(plan, Uploads::new, H2::new)
+    }
 }
 
 impl Uploads {

@@ -2,9 +2,11 @@
 
 mod bodies;
 mod conn;
+mod content;
 mod grpc;
 mod head;
 mod keepalive;
+mod own;
 mod receive;
 mod requests;
 mod streams;
@@ -18,9 +20,9 @@ use crate::http2::{FRAME_SIZE, PREFACE, TABLE_SIZE, WINDOW};
 use crate::plan::Plan;
 use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts as Counts};
 use crate::units::{Nanos, RequestId, Span};
-use bodies::Spare;
 pub use conn::Conn;
-use grpc::Content;
+use content::Content;
+use own::Spare;
 use requests::{Requests, Table};
 use streams::Stream;
 
@@ -245,7 +247,7 @@ impl<const FILES: bool> Carrier for H2<FILES> {
         conn.reset(stream.id, Code::CANCEL);
         self.counts.cancelled += 1;
         conn.drain_if_cancelled_often(sink);
-        sink.done(stream.request, &receive::reply(&stream));
+        sink.done(stream.request, &stream.reply());
     }
 
     fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {

@@ -1,16 +1,15 @@
 //! Received frames, and what they mean for the exchanges.
 
 use super::conn::{Block, Conn, IDLE_FRAMES_MAX, OWED_MAX, Progress};
-use super::grpc::Kind;
+use super::content::Kind;
 use super::head::{Head, Reader};
-use super::streams::Stream;
 use super::{H2, LIST_MAX};
 use crate::fault::Fault;
 use crate::http2::control::Control;
 use crate::http2::frame::{self, Code, flag, kind};
 use crate::http2::hpack::HpackError;
 use crate::http2::{FRAME_SIZE, WINDOW_MAX};
-use crate::proto::{Reply, Sink, wants};
+use crate::proto::{Sink, wants};
 use crate::units::Nanos;
 
 /// How many interim replies a stream may receive.
@@ -382,7 +381,7 @@ impl<const FILES: bool> H2<FILES> {
             self.spare.put(own);
         }
         match stream.content.kind {
-            Kind::Http => sink.done(stream.request, &reply(&stream)),
+            Kind::Http => sink.done(stream.request, &stream.reply()),
             Kind::Unary | Kind::Streams => self.call_ends(&stream, sink),
         }
     }
@@ -568,17 +567,4 @@ fn is_text(conn: &Conn, data: &[u8], sink: &mut impl Sink) -> Result<(), Fault> 
     }
     sink.unreadable(data, Fault::NotHttp2);
     Err(Fault::NotHttp2)
-}
-
-pub(super) fn reply(stream: &Stream) -> Reply {
-    Reply {
-        status: stream.status,
-        head_bytes: u64::from(stream.head_bytes),
-        framing_bytes: 0,
-        footer_bytes: u64::from(stream.footer_bytes),
-        body_bytes: stream.body_bytes,
-        interim: u32::from(stream.interim),
-        keeps_open: true,
-        fault: None,
-    }
 }

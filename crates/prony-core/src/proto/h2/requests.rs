@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::grpc::Kind;
+use super::content::Kind;
 use crate::grpc::Gzip;
 use crate::http2::hpack::{Encoder, Indexing, encode_static};
 use crate::http2::{TABLE_SIZE, frame};

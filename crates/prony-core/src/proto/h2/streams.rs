@@ -1,7 +1,8 @@
 //! The open streams of a connection, by their ID.
 
-use super::bodies::Own;
-use super::grpc::Content;
+use super::content::Content;
+use super::own::Own;
+use crate::proto::Reply;
 use crate::units::{Nanos, RequestId};
 
 /// An open stream: an exchange from its request to the end of its reply.
@@ -69,6 +70,20 @@ impl Stream {
     #[inline]
     pub(super) fn new(id: u32, request: RequestId, call: u32, left: u32, window: i64) -> Self {
         Self { id, request, call, left, window, ..Self::FREE }
+    }
+
+    /// Its reply, as far as it has arrived.
+    pub(super) fn reply(&self) -> Reply {
+        Reply {
+            status: self.status,
+            head_bytes: u64::from(self.head_bytes),
+            framing_bytes: 0,
+            footer_bytes: u64::from(self.footer_bytes),
+            body_bytes: self.body_bytes,
+            interim: u32::from(self.interim),
+            keeps_open: true,
+            fault: None,
+        }
     }
 }
 

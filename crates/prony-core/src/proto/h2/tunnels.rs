@@ -2,8 +2,9 @@
 //! and reads them (RFC 8441). To the streams of a connection, a tunnel is a request without a body
 //! whose head does not end it.
 
+use super::H2;
 use super::conn::Conn;
-use super::{H2, receive};
+use super::streams::Stream;
 use crate::fault::Fault;
 use crate::http2::frame::{self, Code, HEADER, flag, kind};
 use crate::proto::{Call, Carrier, Out, Reply};
@@ -106,7 +107,7 @@ impl Conn {
 
     /// The reply on this stream so far.
     pub(in crate::proto) fn reply_so_far(&self, stream: u32) -> Option<Reply> {
-        self.streams.peek(stream).map(receive::reply)
+        self.streams.peek(stream).map(Stream::reply)
     }
 
     /// The stream of the next frame in these bytes, or of the one that they continue, how many of

@@ -4,8 +4,8 @@ use super::*;
 use crate::grpc::prefix;
 use crate::http2::{FRAME_SIZE, WINDOW};
 use crate::plan::{GrpcCall, MessagePlan};
-use crate::proto::h2::bodies::Spare;
 use crate::proto::h2::conn::CANCELS_MAX;
+use crate::proto::h2::own::Spare;
 use crate::units::Span;
 
 /// The lengths of the DATA frames of each stream, and whether the last one ends it.
