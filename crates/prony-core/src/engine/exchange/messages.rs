@@ -2,7 +2,7 @@
 
 use super::NONE;
 use super::broadcast::Broadcasting;
-use super::streams::{Reading, StreamBody};
+use super::reading::{Reading, Stage, StreamBody};
 use crate::messages::{Due, Ledger, Numbering, Subscription, Times, Written};
 use crate::plan::{CallSpec, MessagePlan, MessageReply, Plan};
 use crate::record::{CallStart, Recorder};
@@ -278,6 +278,17 @@ impl Messages {
             });
         }
         &mut self.streams[slot as usize]
+    }
+}
+
+impl Stream {
+    /// Whether it is the stream of this exchange, and continues on another connection.
+    pub(super) fn continues(&self, id: RequestId) -> bool {
+        self.id == id && self.stage() == Stage::Between
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        self.body.as_deref().map_or(Stage::Closed, |body| body.stage)
     }
 }
 

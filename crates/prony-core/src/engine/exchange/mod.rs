@@ -11,12 +11,15 @@ pub(super) mod following;
 mod logged;
 mod messages;
 pub(super) mod outcome;
+mod reading;
 mod reconnects;
 mod resumed;
 pub(super) mod script;
+mod sequence;
 mod signed;
 mod single;
 mod streams;
+mod subscribers;
 mod tokens;
 mod windows;
 

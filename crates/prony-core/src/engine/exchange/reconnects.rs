@@ -1,94 +1,13 @@
-//! Streams that are opened again after their connection has ended: when, and whether messages came
-//! twice or were missed.
+//! Streams that are opened again after their connection has ended: which, and when.
 
 use super::content::BodyMatch;
 use super::messages::Messages;
-use super::streams::{Stage, StreamBody};
+use super::reading::{Stage, StreamBody, Waits};
 use super::{At, Exchange};
 use crate::events::Ending;
 use crate::fault::{Fault, FaultClass};
-use crate::plan::StreamPlan;
 use crate::record::{Recorder, Stamps};
-use crate::units::{Nanos, RequestId, Span};
-
-/// What a stream needs to be opened again.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reconnect {
-    /// When its connection was lost, until the next message arrives.
-    lost_at: Option<Nanos>,
-    /// When it is to be opened again.
-    due: Option<Nanos>,
-    /// The waits of its request before the first connection was lost.
-    waits: Waits,
-    sequence: Sequence,
-}
-
-/// The waits of an exchange before its send.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::engine) struct Waits {
-    pub(super) queue: Span,
-    pub(super) connect: Span,
-    pub(super) stream: Span,
-    pub(super) late: Span,
-}
-
-/// The IDs of the messages of a stream, as far as they are numbers.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sequence {
-    /// The greatest one.
-    last: Option<u64>,
-    order: Order,
-    /// The stream was opened again, and no later message than before has arrived yet.
-    is_behind: bool,
-}
-
-/// How the IDs of successive messages of one connection differ.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Order {
-    /// There was no second one.
-    #[default]
-    Unknown,
-    /// Each is greater by one than that before it.
-    ByOne,
-    /// Each is greater than that before it.
-    Rising,
-    /// They have no order, or are no numbers.
-    None,
-}
-
-impl Sequence {
-    /// A message has arrived. Returns whether it came before, and how many were missed before it.
-    fn arrived(&mut self, id: Option<u64>) -> (bool, u64) {
-        let Some(id) = id else {
-            self.order = Order::None;
-            return (false, 0);
-        };
-        let Some(last) = self.last else {
-            (self.last, self.is_behind) = (Some(id), false);
-            return (false, 0);
-        };
-        if self.is_behind && id <= last {
-            return (self.order != Order::None, 0);
-        }
-        self.last = Some(id);
-        let missed = match id.checked_sub(last) {
-            Some(step) if step > 0 => step - 1,
-            _ => {
-                self.order = Order::None;
-                0
-            }
-        };
-        if std::mem::take(&mut self.is_behind) {
-            return (false, if self.order == Order::ByOne { missed } else { 0 });
-        }
-        self.order = match (self.order, missed) {
-            (Order::Unknown | Order::ByOne, 0) => Order::ByOne,
-            (Order::Unknown | Order::ByOne | Order::Rising, _) => Order::Rising,
-            (Order::None, _) => Order::None,
-        };
-        (false, 0)
-    }
-}
+use crate::units::{Nanos, RequestId};
 
 impl Exchange {
     /// It is opened again at `at`: its stream has ended before its bound. Its first send and the
@@ -110,52 +29,6 @@ impl Exchange {
     pub(in crate::engine) fn set_waits(&mut self, waits: Waits) {
         let Waits { queue, connect, stream, late } = waits;
         (self.queue, self.connect, self.stream, self.late) = (queue, connect, stream, late);
-    }
-}
-
-impl Reconnect {
-    /// A message has arrived.
-    pub(super) fn arrived(&mut self, id: Option<u64>, intended: Nanos, recorder: &mut Recorder) {
-        let (is_repeated, missed) = self.sequence.arrived(id);
-        if is_repeated || missed > 0 {
-            recorder.stream_disagrees(intended, is_repeated, missed);
-        }
-    }
-
-    /// A message has arrived: when the connection before was lost, if it is the first since then.
-    pub(super) fn take_lost_at(&mut self) -> Option<Nanos> {
-        self.lost_at.take()
-    }
-}
-
-impl StreamBody {
-    /// The stream continues on another connection.
-    pub(super) fn continues(&mut self, intended: Nanos, recorder: &mut Recorder) {
-        self.stage = Stage::Open;
-        self.reader.continues();
-        if let Some(reconnect) = self.reconnect.as_deref_mut() {
-            reconnect.sequence.is_behind = true;
-        }
-        recorder.stream_resumed(intended);
-    }
-
-    /// How long it waits before it is opened again.
-    fn retry(&self) -> Span {
-        self.reader.position().and_then(|position| position.retry()).unwrap_or(StreamPlan::RETRY)
-    }
-
-    /// Its connection ended at `now`, before its bound. Returns whether it can be opened again
-    /// before its time is over. Its first request was sent at `sent`.
-    fn may_reopen(&self, plan: &StreamPlan, sent: Nanos, now: Nanos) -> bool {
-        let due = now + self.retry();
-        self.over.is_none() && plan.time.is_none_or(|time| due < sent + time)
-    }
-
-    fn leaves(&mut self, now: Nanos) {
-        self.stage = Stage::Between;
-        if let Some(reconnect) = self.reconnect.as_deref_mut() {
-            reconnect.lost_at.get_or_insert(now);
-        }
     }
 }
 
@@ -274,46 +147,5 @@ fn is_break(fault: Fault) -> bool {
         Fault::GivenUp => false,
         Fault::ConnectTimeout => true,
         _ => matches!(fault.class(), FaultClass::Connection | FaultClass::Connect),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The repeated and the missed messages of a stream; 0 is an end of its connection.
-    fn counts(ids: &[u64]) -> (u64, u64) {
-        let (mut sequence, mut repeated, mut missed) = (Sequence::default(), 0, 0);
-        for &id in ids {
-            if id == 0 {
-                sequence.is_behind = true;
-                continue;
-            }
-            let id = (id != u64::MAX).then_some(id);
-            let (again, between) = sequence.arrived(id);
-            repeated += u64::from(again);
-            missed += between;
-        }
-        (repeated, missed)
-    }
-
-    #[test]
-    fn messages_that_came_twice_or_were_missed_are_counted() {
-        for (expected, ids) in [
-            ((0, 0), &[1, 2, 3, 0, 4, 5][..]),
-            ((2, 0), &[1, 2, 3, 0, 2, 3, 4]),
-            ((0, 3), &[1, 2, 3, 0, 7, 8]),
-            ((1, 2), &[1, 2, 3, 0, 3, 0, 6, 7]),
-            ((3, 0), &[1, 2, 3, 0, 1, 2, 3, 0, 4]),
-            // Nobody knows what was between them.
-            ((0, 0), &[10, 20, 30, 0, 50]),
-            ((1, 0), &[10, 20, 30, 0, 30, 40]),
-            ((0, 0), &[1, 0, 5]),
-            // They are no numbers, or have no order.
-            ((0, 0), &[1, 2, u64::MAX, 3, 0, 2, 3, 9]),
-            ((0, 0), &[5, 3, 4, 0, 3, 9]),
-        ] {
-            assert_eq!(counts(ids), expected, "{ids:?}");
-        }
     }
 }

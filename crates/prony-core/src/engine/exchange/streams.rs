@@ -1,77 +1,17 @@
-//! Bodies of replies that are streams of messages: what was read of each, and when it ends.
+//! Bodies of replies that are streams of messages: each piece that arrives, and when they end.
 
 use std::sync::Arc;
 
-use super::ended::EndedStream;
+use super::ended::{EndedRequest, EndedStream};
 use super::messages::{Messages, Stream};
-use super::reconnects::Reconnect;
-use super::tokens::{TokenBody, Uncounted};
+use super::reading::{Over, Reading, Stage};
+use super::tokens::Uncounted;
 use crate::events::{Ending, Message, Reader, Rules};
 use crate::fault::Fault;
-use crate::plan::{StreamFormat, StreamPlan};
-use crate::record::{CallStart, Recorder, Stamps, StreamEnd, TokenReply};
+use crate::plan::StreamFormat;
+use crate::record::{CallStart, Recorder, Stamps, StreamEnd};
 use crate::tokenizer::CountTokens;
 use crate::units::{Nanos, RequestId};
-
-/// How bodies are read.
-#[derive(Debug)]
-pub(super) struct Reading {
-    pub(super) plan: StreamPlan,
-    pub(super) rules: Rules,
-    /// Streams whose first piece has arrived with the bytes that are read now.
-    begun: Vec<RequestId>,
-    /// Streams that are to be ended.
-    stopped: Vec<RequestId>,
-    /// What counts the tokens of replies that do not say how many they have, and these replies.
-    pub(super) tokenizer: Option<Arc<dyn CountTokens>>,
-    pub(super) uncounted: Vec<Uncounted>,
-}
-
-/// What was read of one body. Reused for stream after stream.
-#[derive(Debug, Default)]
-pub(super) struct StreamBody {
-    pub(super) stage: Stage,
-    pub(super) reader: Reader,
-    messages: u64,
-    /// When the first and the last message arrived.
-    times: Option<[Nanos; 2]>,
-    /// The bytes of its bodies.
-    bytes: u64,
-    /// When the first message with content arrived.
-    first_content: Option<Nanos>,
-    /// Whether the last message had the text with which the stream must end.
-    has_end: bool,
-    /// Whether the body ended within an event.
-    is_incomplete: bool,
-    /// Why the rest is not read, if it is not.
-    pub(super) over: Option<Over>,
-    /// What it says as the reply of a language model.
-    tokens: TokenBody,
-    /// When its request was due and sent.
-    start: CallStart,
-    /// What it needs to be opened again, if the plan wants that.
-    pub(super) reconnect: Option<Box<Reconnect>>,
-}
-
-/// Where a stream is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// It has not begun, or has ended.
-    #[default]
-    Closed,
-    /// Its body is being read.
-    Open,
-    /// Its last connection has ended, and the next has no body yet.
-    Between,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
-    Ended(StreamEnd),
-    Failed,
-    /// A message has reported an error.
-    Error,
-}
 
 /// What follows from a part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,85 +21,6 @@ pub(in crate::engine) enum After {
     Work,
     /// The reply has this fault, and is not read to its end.
     Fault(Fault),
-}
-
-impl Reading {
-    pub(super) fn new(plan: &StreamPlan) -> Self {
-        let rules = Rules::new(plan);
-        let (begun, stopped, uncounted) = Default::default();
-        Self { plan: plan.clone(), rules, begun, stopped, tokenizer: None, uncounted }
-    }
-}
-
-impl Stream {
-    /// Whether it is the stream of this exchange, and continues on another connection.
-    pub(super) fn continues(&self, id: RequestId) -> bool {
-        self.id == id && self.stage() == Stage::Between
-    }
-
-    fn stage(&self) -> Stage {
-        self.body.as_deref().map_or(Stage::Closed, |body| body.stage)
-    }
-}
-
-impl StreamBody {
-    /// The stream begins with the reply to the request with these timestamps.
-    fn begins(&mut self, stamps: &Stamps, reading: &Reading) {
-        let mut reader = std::mem::take(&mut self.reader);
-        reader.clear(&reading.rules);
-        let mut reconnect = self.reconnect.take();
-        if reading.plan.reconnect {
-            **reconnect.get_or_insert_default() = Reconnect::default();
-        }
-        let tokens = TokenBody::new(stamps, reading.plan.format == StreamFormat::Whole);
-        let start = CallStart::of(stamps);
-        *self = Self { stage: Stage::Open, reader, tokens, start, reconnect, ..Self::default() };
-    }
-
-    /// How many messages and bytes have arrived.
-    pub(super) fn size(&self) -> (u64, u64) {
-        (self.messages, self.bytes)
-    }
-
-    /// When the first and the last message arrived.
-    pub(super) fn times(&self) -> Option<[Nanos; 2]> {
-        self.times
-    }
-
-    /// When the first message with content arrived.
-    pub(super) fn first_content(&self) -> Option<Nanos> {
-        self.first_content
-    }
-
-    /// What it says as the reply of a language model.
-    pub(super) fn reply(&self) -> TokenReply {
-        self.tokens.reply()
-    }
-
-    /// A message has arrived. Returns whether it is the first with content.
-    fn count(&mut self, message: Message, plan: &StreamPlan, now: Nanos) -> bool {
-        self.messages += 1;
-        self.times = Some([self.times.map_or(now, |[first, _]| first), now]);
-        self.has_end = message.has_end;
-        if message.said.is_error {
-            self.over = Some(Over::Error);
-        } else if message.is_last {
-            self.over = Some(Over::Ended(StreamEnd::Text));
-        } else if plan.count == Some(self.messages) {
-            self.over = Some(Over::Ended(StreamEnd::Count));
-        }
-        let is_first_content = message.has_content && self.first_content.is_none();
-        if is_first_content {
-            self.first_content = Some(now);
-        }
-        is_first_content
-    }
-
-    /// Whether all has arrived that marks the end of a stream, which the server has ended.
-    fn has_ended_well(&self, plan: &StreamPlan) -> bool {
-        let has_text = plan.until.is_none() && (plan.end.is_none() || self.has_end);
-        has_text && (plan.tokens.is_none() || self.tokens.is_complete())
-    }
 }
 
 impl Messages {
@@ -453,5 +314,36 @@ impl Messages {
         let stream = self.streams.get_mut(id.slot as usize)?;
         let has_begun = stream.stage() != Stage::Closed;
         (stream.id == id && has_begun).then_some((stream, reading))
+    }
+
+    /// Count the tokens of replies that do not say how many they have, in the end.
+    pub(in crate::engine) fn set_tokenizer(&mut self, tokenizer: Arc<dyn CountTokens>) {
+        if let Some(reading) = self.reading.as_deref_mut() {
+            reading.rules.keep_output();
+            reading.tokenizer = Some(tokenizer);
+        }
+    }
+
+    /// An observer waits for the tokens of the reply that has ended last.
+    pub(in crate::engine) fn keep_uncounted(&mut self, request: &EndedRequest) {
+        if let Some(last) = self.reading.as_deref_mut().and_then(|r| r.uncounted.last_mut()) {
+            last.ended = Some(Box::new(*request));
+        }
+    }
+
+    /// Count them now: the load is over. An observer that waits for them gets them, too.
+    pub(in crate::engine) fn count_tokens(
+        &mut self,
+        recorder: &mut Recorder,
+        observe: &mut dyn FnMut(&EndedRequest),
+    ) {
+        let Some(reading) = self.reading.as_deref_mut() else { return };
+        let (Some(tokenizer), Some(tokens)) = (&reading.tokenizer, &reading.plan.tokens) else {
+            return;
+        };
+        for mut uncounted in reading.uncounted.drain(..) {
+            uncounted.record(&**tokenizer, &tokens.slo, recorder);
+            uncounted.show(observe);
+        }
     }
 }

@@ -1,9 +1,6 @@
 //! The body of a language model's reply: what its messages said, and when they arrived.
 
-use std::sync::Arc;
-
 use super::ended::EndedRequest;
-use super::messages::Messages;
 use crate::events::{Choices, Finish, Message, output_text};
 use crate::plan::TokenLimit;
 use crate::record::{CallStart, Recorder, Stamps, TokenReply};
@@ -23,14 +20,19 @@ pub(super) struct Uncounted {
 
 impl Uncounted {
     /// Record it, with its tokens if they can be counted.
-    fn record(&mut self, tokenizer: &dyn CountTokens, slo: &[TokenLimit], recorder: &mut Recorder) {
+    pub(super) fn record(
+        &mut self,
+        tokenizer: &dyn CountTokens,
+        slo: &[TokenLimit],
+        recorder: &mut Recorder,
+    ) {
         self.reply.output = tokenizer.count(&output_text(&self.output));
         self.reply.is_tokenized = self.reply.output.is_some();
         recorder.tokens_replied(&self.stamps, &self.reply, slo);
     }
 
     /// Pass its request to the observer that waits for its tokens.
-    fn show(self, observe: &mut dyn FnMut(&EndedRequest)) {
+    pub(super) fn show(self, observe: &mut dyn FnMut(&EndedRequest)) {
         let Some(mut ended) = self.ended else { return };
         if let Some(stream) = &mut ended.stream {
             stream.reply = Some(self.reply);
@@ -122,39 +124,6 @@ impl TokenBody {
             is_tokenized: false,
             finish: self.finish,
             choices: self.choices.count_ones(),
-        }
-    }
-}
-
-impl Messages {
-    /// Count the tokens of replies that do not say how many they have, in the end.
-    pub(in crate::engine) fn set_tokenizer(&mut self, tokenizer: Arc<dyn CountTokens>) {
-        if let Some(reading) = self.reading.as_deref_mut() {
-            reading.rules.keep_output();
-            reading.tokenizer = Some(tokenizer);
-        }
-    }
-
-    /// An observer waits for the tokens of the reply that has ended last.
-    pub(in crate::engine) fn keep_uncounted(&mut self, request: &EndedRequest) {
-        if let Some(last) = self.reading.as_deref_mut().and_then(|r| r.uncounted.last_mut()) {
-            last.ended = Some(Box::new(*request));
-        }
-    }
-
-    /// Count them now: the load is over. An observer that waits for them gets them, too.
-    pub(in crate::engine) fn count_tokens(
-        &mut self,
-        recorder: &mut Recorder,
-        observe: &mut dyn FnMut(&EndedRequest),
-    ) {
-        let Some(reading) = self.reading.as_deref_mut() else { return };
-        let (Some(tokenizer), Some(tokens)) = (&reading.tokenizer, &reading.plan.tokens) else {
-            return;
-        };
-        for mut uncounted in reading.uncounted.drain(..) {
-            uncounted.record(&**tokenizer, &tokens.slo, recorder);
-            uncounted.show(observe);
         }
     }
 }
