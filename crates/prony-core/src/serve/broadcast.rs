@@ -1,97 +1,21 @@
 //! Broadcasts of WebSocket: each message of a connection is sent to all others, unless the server
 //! is to make mistakes.
 
-use std::fmt;
-
-use super::behavior::Draw;
-use super::budget::{CONNECTION_BUDGET, ENTRY};
-use super::conn::{Answer, Counted};
-use super::ws::SocketBehavior;
-use super::{Serve, Share};
+use super::Serve;
+use super::answer::Answer;
+use super::behavior::{BroadcastFaults, Draw, SocketBehavior};
+use super::budget::CONNECTION_BUDGET;
+use super::cast::{Cast, Held};
+use super::out::Counted;
 use crate::machine::Action;
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos};
-use crate::websocket::{CloseCode, Opcode};
-
-/// The mistakes of a server that broadcasts, as shares of its deliveries.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BroadcastFaults {
-    /// Deliveries that are left out.
-    pub lose: Share,
-    /// Deliveries that are made twice.
-    pub duplicate: Share,
-    /// Deliveries that are held back until the next message of the same publisher has been
-    /// delivered.
-    pub swap: Share,
-}
-
-/// A delivery that is held back, and the number of its publisher.
-pub(super) type Held = Option<Box<(u64, Vec<u8>)>>;
-
-/// A message that is to be sent to all connections but that of its publisher.
-#[derive(Debug)]
-pub(super) struct Cast {
-    pub(super) publisher: (ConnId, u32),
-    /// The number of the handshake of its publisher, and its own number on that connection.
-    pub(super) number: u64,
-    pub(super) k: u64,
-    pub(super) opcode: Opcode,
-    pub(super) message: Vec<u8>,
-    /// How far it is: the next slot of connections, and the requests so far when it began. Those
-    /// that came later are no receivers.
-    pub(super) slot: usize,
-    pub(super) before: u64,
-    /// Its frame, not compressed and compressed.
-    pub(super) frames: [Option<Vec<u8>>; 2],
-}
+use crate::websocket::CloseCode;
 
 /// How many deliveries one call makes, and how many bytes it delivers, before others have their
 /// turn.
 const DELIVERIES: usize = 512;
 const DELIVERED: usize = 1 << 20;
-
-/// How many bytes of messages may wait to be sent to all others. Beyond it, the messages of
-/// publishers wait on their connections, which are then not read.
-pub(super) const CASTS: usize = 1 << 20;
-
-impl Cast {
-    pub(super) fn cost(&self) -> usize {
-        ENTRY + self.message.len()
-    }
-}
-
-impl BroadcastFaults {
-    /// Parse what follows `broadcast`.
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
-        const WHY: &str = "lose, duplicate and swap may follow a colon, each with a share";
-        let mut faults = Self::default();
-        if text.is_empty() {
-            return Ok(faults);
-        }
-        for item in text.strip_prefix(':').ok_or(WHY)?.split(',') {
-            let (name, share) = item.split_once('=').ok_or(WHY)?;
-            let share = share.parse().map_err(|_| "a share is not between 0 and 1")?;
-            match name.trim() {
-                "lose" => faults.lose = share,
-                "duplicate" => faults.duplicate = share,
-                "swap" => faults.swap = share,
-                _ => return Err(WHY),
-            }
-        }
-        Ok(faults)
-    }
-}
-
-impl fmt::Display for BroadcastFaults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = [("lose", self.lose), ("duplicate", self.duplicate), ("swap", self.swap)];
-        let made = all.into_iter().filter(|(_, share)| *share != Share::NEVER);
-        for (i, (name, share)) in made.enumerate() {
-            write!(f, "{}{name}={share}", if i == 0 { ":" } else { "," })?;
-        }
-        Ok(())
-    }
-}
 
 impl Serve {
     /// A message is to be sent to all others.

@@ -4,12 +4,13 @@
 //! the windows of HTTP/2). If all connections together use too much, those that use most are
 //! closed.
 
+use super::answer::Answer;
 use super::conn::Conn;
+use super::out::{Counted, Out};
 use super::reply::{After, Connection, Content, Reply};
-use super::ws::close_frame;
+use super::socket::close_frame;
 use super::{LINGER, Serve};
 use crate::machine::{Action, CloseHow};
-use crate::serve::conn::{Answer, Counted};
 use crate::units::{ConnId, Nanos};
 use crate::websocket::CloseCode;
 use std::cmp::Reverse;
@@ -30,13 +31,6 @@ const PORTION: usize = 16 << 10;
 
 /// How much work one call does for what it has received, in bytes as in [`Serve::work`].
 const WORK: usize = 1 << 20;
-
-/// What the work for a message or a request counts beside its bytes.
-pub(super) const MESSAGE_WORK: usize = 256;
-
-/// What an answer that waits counts beside its bytes: the entry in the queue, and in that of the
-/// station.
-pub(super) const ENTRY: usize = 256;
 
 impl Serve {
     /// Read from `data` in portions, unless the connection is over its budget. Return the number of
@@ -254,14 +248,14 @@ impl Conn {
 
     /// The bytes of answers that wait for the client, or for their service.
     pub(super) fn backlog(&self) -> usize {
-        let out = self.out.as_ref().map_or(0, super::conn::Out::size);
+        let out = self.out.as_ref().map_or(0, Out::size);
         // A constant reply costs nothing, but they shall not be without number either.
         self.queued + out + self.plain as usize * 64
     }
 
     /// The bytes that it uses; `None` if not enough has happened to look at its streams again.
     fn footprint(&mut self) -> Option<usize> {
-        let out = self.out.as_ref().map_or(0, super::conn::Out::size);
+        let out = self.out.as_ref().map_or(0, Out::size);
         if let Some(session) = &mut self.h2 {
             return session.footprint().map(|streams| streams + out + self.stash.len());
         }
@@ -277,7 +271,7 @@ impl Serve {
     pub(super) fn audit(&mut self) -> usize {
         let charged: usize = self.conns.iter().map(|c| c.charged).sum();
         assert_eq!(charged, self.used);
-        let mut sum = self.casts.iter().map(super::broadcast::Cast::cost).sum();
+        let mut sum = self.casts.iter().map(super::cast::Cast::cost).sum();
         assert_eq!(sum, self.cast_bytes);
         for c in &mut self.conns {
             assert_eq!(c.queue_cost(), c.queued);

@@ -8,20 +8,23 @@
 //!
 //! With `ServerBehavior::grpc` it answers calls of gRPC too.
 
+mod answer;
 mod behavior;
 mod broadcast;
 mod budget;
+mod cast;
 mod conn;
 mod drive;
 mod events;
 mod grpc;
 mod h2;
-mod latency;
 mod model;
+mod out;
 mod reply;
 mod request;
 mod send;
 mod served;
+mod socket;
 mod station;
 #[cfg(test)]
 mod tests;
@@ -33,29 +36,28 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 pub use behavior::{
-    BehaviorError, Change, CloseAfter, ServerBehavior, Share, Stall, Stalls, StatusMix,
+    BehaviorError, BroadcastFaults, Change, CloseAfter, EventBehavior, Latency, ServerBehavior,
+    Share, SocketBehavior, Stall, Stalls, StatusMix,
 };
-pub use broadcast::BroadcastFaults;
 pub use budget::{CONNECTION_BUDGET, SERVER_BUDGET};
-pub use events::EventBehavior;
 pub use grpc::DESCRIPTORS;
-pub use latency::Latency;
 pub use request::HEAD_LIMIT;
 pub use served::Served;
-pub use ws::SocketBehavior;
 
 use crate::http2::PREFACE;
 use crate::machine::{Action, CloseHow, Slots};
 use crate::rng::{self, Stream};
 use crate::units::{ConnId, Nanos, Span};
 use crate::websocket::Deflater;
+use answer::Answer;
 use behavior::Draw;
-use broadcast::Cast;
-use budget::MESSAGE_WORK;
-use conn::{Answer, Conn, Incoming, Out};
+use cast::Cast;
+use conn::{Conn, Incoming};
+use out::Out;
 use reply::{After, Connection, Content, PIECE, Reply};
 use request::{Event, Head, NOT_HTTP, Reader, Refusal, Route};
 use station::{Station, Ticket};
+use work::MESSAGE_WORK;
 
 /// How long the server waits for a client to close if it was still sending when the server had sent
 /// its last reply.

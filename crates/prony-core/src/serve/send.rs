@@ -2,8 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::broadcast::CASTS;
-use super::conn::{Answer, Then};
+use super::answer::Answer;
+use super::cast::CASTS;
+use super::out::Then;
 use super::reply::After;
 use super::station::Ticket;
 use super::work::OUTPUT;

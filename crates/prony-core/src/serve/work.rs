@@ -1,5 +1,6 @@
-//! How much work one call of the driver causes. What is left is done by the next calls, after the
-//! sockets were checked: no client keeps the server from others, or from a signal to stop.
+//! How much work one call of the driver causes, and what counts as how much. What is left is done
+//! by the next calls, after the sockets were checked: no client keeps the server from others, or
+//! from a signal to stop.
 
 use crate::units::{Nanos, Span};
 
@@ -18,6 +19,13 @@ pub(super) const PUSHED_AHEAD: usize = 1 << 20;
 
 /// The same while the server has little memory left.
 pub(super) const PUSHED_TIGHT: usize = 64 << 10;
+
+/// What the work for a message or a request counts beside its bytes.
+pub(super) const MESSAGE_WORK: usize = 256;
+
+/// What an answer that waits counts beside its bytes: the entry in the queue, and in that of the
+/// station.
+pub(super) const ENTRY: usize = 256;
 
 /// How late an event or a pushed message may be for the next one to be due as if it were not. If
 /// the server is later, it cannot keep up: all that follows is later too, so that its delay stays

@@ -1,213 +1,20 @@
 //! Connections of WebSocket: the handshake, and messages that are echoed or pushed.
 
 use std::cmp::Reverse;
-use std::fmt;
 use std::io::Write as _;
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
 
 use super::Serve;
-use super::behavior::{BehaviorError, Draw};
-use super::broadcast::{BroadcastFaults, Cast};
-use super::budget::{ENTRY, MESSAGE_WORK};
-use super::conn::{Answer, Counted};
-use super::latency::Latency;
+use super::answer::Answer;
+use super::behavior::{Draw, Latency, SocketBehavior};
+use super::cast::Cast;
+use super::out::Counted;
 use super::request::{Head, Refusal};
+use super::socket::{Owed, Socket, close_frame, frame};
 use super::station::Ticket;
-use super::work::{PUSHED_AHEAD, PUSHED_TIGHT, STEPS, not_too_late};
+use super::work::{ENTRY, MESSAGE_WORK, PUSHED_AHEAD, PUSHED_TIGHT, STEPS, not_too_late};
 use crate::rng::{self, Stream};
-use crate::units::{ConnId, Nanos, Span};
-use crate::websocket::{
-    Agreed, Close, CloseCode, Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, RequestFields, Role,
-    Violation,
-};
-
-/// What the server does on connections of WebSocket.
-///
-/// As text: `echo` returns each message, after the service time of a request. `broadcast` sends it
-/// to all other connections; `broadcast:lose=1%,duplicate=1%,swap=1%` makes mistakes with these
-/// shares of the deliveries. `push:50` (per
-/// second) or `push:exp:20ms` (a distribution of the time between messages, as of [`Latency`])
-/// sends messages that begin with their number, from 1; those of the client are read and ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum SocketBehavior {
-    /// Return each message.
-    Echo,
-    /// Send each message to all other connections, with these faults.
-    Broadcast(BroadcastFaults),
-    /// Send messages, with these times between them.
-    Push(Latency),
-}
-
-const FORM: &str = "echo, broadcast, broadcast:lose=1%,duplicate=1%,swap=1%, push:50 (messages per \
-                    second) or push:exp:20ms";
-
-impl FromStr for SocketBehavior {
-    type Err = BehaviorError;
-
-    fn from_str(text: &str) -> Result<Self, BehaviorError> {
-        let fail = |why: &'static str| BehaviorError {
-            what: "behavior of WebSocket",
-            given: text.to_owned(),
-            why: why.into(),
-            form: FORM,
-        };
-        if text == "echo" {
-            return Ok(Self::Echo);
-        }
-        if let Some(rest) = text.strip_prefix("broadcast") {
-            return BroadcastFaults::parse(rest).map(Self::Broadcast).map_err(fail);
-        }
-        let Some(("push", times)) = text.split_once(':') else {
-            return Err(fail("it is none of echo, broadcast and push"));
-        };
-        let gap = match times.trim_end_matches("/s").parse::<f64>() {
-            Ok(rate) if (1e-3..=1e6).contains(&rate) => {
-                Latency::Fixed(Span::from_secs_f64(1.0 / rate))
-            }
-            Ok(_) => return Err(fail("the rate must be 0.001 to 1,000,000 per second")),
-            Err(_) => times.parse()?,
-        };
-        match gap {
-            Latency::None | Latency::Fixed(Span::ZERO) => {
-                Err(fail("there must be time between messages"))
-            }
-            gap => Ok(Self::Push(gap)),
-        }
-    }
-}
-
-impl fmt::Display for SocketBehavior {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Echo => f.write_str("echo"),
-            Self::Broadcast(faults) => write!(f, "broadcast{faults}"),
-            Self::Push(gap) => write!(f, "push:{gap}"),
-        }
-    }
-}
-
-/// Messages that are pushed again: the number of the connection and of the next message, and when
-/// the last one was due.
-pub(super) type Parked = ((u64, u64), Nanos);
-
-/// The state of a connection.
-#[derive(Debug)]
-pub(super) struct Socket {
-    reader: Reader,
-    /// Whether messages are compressed.
-    pub(super) deflates: bool,
-    /// The message that is being read.
-    message: Vec<u8>,
-    kind: Kind,
-    /// The number of the handshake's request.
-    pub(super) number: u64,
-    /// Complete messages.
-    received: u64,
-    /// Messages that were pushed.
-    pushed: u64,
-    /// When the last one was due, if the next one waits until the client reads.
-    parked: Option<Nanos>,
-}
-
-/// What a connection owes its client.
-pub(super) enum Owed<'a> {
-    /// What follows from message `k`.
-    Message { k: u64, opcode: Opcode, message: &'a [u8] },
-    /// This frame.
-    Pong(Vec<u8>),
-    /// This frame, and the end of the connection.
-    Close(Vec<u8>),
-}
-
-impl Socket {
-    /// A connection that was opened by the request with this number.
-    pub(super) fn new(number: u64, agreed: Option<Agreed>) -> Self {
-        let mut reader = Reader::new(Role::Server, MESSAGE_MAX);
-        if let Some(agreed) = agreed {
-            reader.accept_compressed(agreed.client_alone);
-        }
-        Self {
-            reader,
-            deflates: agreed.is_some(),
-            message: Vec::new(),
-            kind: Kind::Text,
-            number,
-            received: 0,
-            pushed: 0,
-            parked: None,
-        }
-    }
-
-    /// If no message is pushed until the client reads: push messages again.
-    pub(super) fn unpark(&mut self) -> Option<Parked> {
-        self.parked.take().map(|at| ((self.number, self.pushed + 1), at))
-    }
-
-    /// Push no message until the client reads. The last one was due at `at`.
-    pub(super) fn park(&mut self, at: Nanos) {
-        self.parked = Some(at);
-    }
-
-    /// Whether no message is pushed until the client reads.
-    pub(super) fn is_parked(&self) -> bool {
-        self.parked.is_some()
-    }
-
-    /// The bytes of the message that is being read.
-    pub(super) fn size(&self) -> usize {
-        self.message.capacity()
-    }
-
-    /// The number of the next message that is pushed.
-    pub(super) fn next_push(&mut self) -> u64 {
-        self.pushed += 1;
-        self.pushed
-    }
-
-    /// Read frames. Returns how many bytes were used.
-    pub(super) fn read(
-        &mut self,
-        data: &[u8],
-        mut each: impl FnMut(Owed<'_>),
-    ) -> Result<usize, Violation> {
-        let Self { reader, message, kind, received: k, .. } = self;
-        let result = reader.read(data, |event| match event {
-            Event::Start(start) => {
-                message.clear();
-                *kind = start;
-            }
-            Event::Piece(piece) => message.extend_from_slice(piece),
-            Event::End(_) => {
-                *k += 1;
-                let opcode = if *kind == Kind::Text { Opcode::Text } else { Opcode::Binary };
-                each(Owed::Message { k: *k, opcode, message });
-            }
-            Event::Ping(payload) => each(Owed::Pong(frame(Opcode::Pong, payload))),
-            Event::Pong(_) => {}
-            Event::Close(close) => each(Owed::Close(answer_to(&close))),
-        });
-        if reader.is_between_messages() && message.capacity() > KEPT {
-            *message = Vec::new();
-        }
-        result
-    }
-}
-
-/// The frame of a server.
-fn frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(payload.len() + 10);
-    Frame { opcode, is_final: true, mask: None }.write(payload, &mut bytes);
-    bytes
-}
-
-pub(super) fn close_frame(code: CloseCode) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    code.write(None, &mut bytes);
-    bytes
-}
+use crate::units::{ConnId, Nanos};
+use crate::websocket::{Agreed, CloseCode, Frame, Opcode, RequestFields};
 
 /// The head of a reply with the status 101, and how messages are compressed; or the request is
 /// refused.
@@ -471,44 +278,5 @@ impl Serve {
             self.request_transmit(id);
         }
         true
-    }
-}
-
-/// A connection that has read a longer message keeps no buffer for the next.
-const KEPT: usize = 2 << 10;
-
-fn answer_to(close: &Close<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    close.write_answer(None, &mut bytes);
-    bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn behaviors_are_read_from_text() {
-        let parse = |text: &str| text.parse::<SocketBehavior>().map_err(|error| error.to_string());
-        assert_eq!(parse("echo"), Ok(SocketBehavior::Echo));
-        let fixed = SocketBehavior::Push(Latency::Fixed(Span::from_millis(20)));
-        assert_eq!((parse("push:50"), parse("push:50/s")), (Ok(fixed), Ok(fixed)));
-        assert_eq!(parse("push:fixed:20ms"), Ok(fixed));
-        assert_eq!(fixed.to_string(), "push:fixed:20ms");
-        let random = SocketBehavior::Push(Latency::Exponential(Span::from_millis(20)));
-        assert_eq!(parse("push:exp:20ms"), Ok(random));
-        for text in ["broadcast", "broadcast:lose=0.01,duplicate=0.5,swap=1", "broadcast:swap=0.1"]
-        {
-            assert_eq!(parse(text).map(|parsed| parsed.to_string()), Ok(text.to_owned()));
-        }
-        assert_eq!(parse("broadcast:lose=1%"), parse("broadcast:lose=0.01"));
-        for bad in
-            ["broadcasts", "broadcast:", "broadcast:lose", "broadcast:lose=2", "broadcast:a=1"]
-        {
-            assert!(parse(bad).is_err(), "{bad}");
-        }
-        for bad in ["", "push", "push:", "push:0", "push:none", "push:fixed:0s", "pull:5"] {
-            assert!(parse(bad).is_err(), "{bad}");
-        }
     }
 }

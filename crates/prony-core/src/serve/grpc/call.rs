@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::gzip::{self, Unreadable};
 use super::head::{CallHead, Encoding, Method};
-use super::messages::{Outgoing, Request, SIZE_MAX, Wanted, start_payload};
+use super::messages::{Outgoing, Request, SIZE_MAX, STEPS, Wanted, start_payload};
 use super::wire::Fields;
 use super::{health, reflection};
 use crate::grpc::{Item, Splitter, Status};
@@ -14,9 +14,6 @@ use crate::units::{Nanos, Span};
 
 /// How many steps may wait before the client is slowed down by its window.
 const PENDING: usize = 256;
-
-/// How many steps the messages of a client may cause at once.
-pub(super) const STEPS: usize = 1 << 14;
 
 /// How many bytes of messages may wait in these steps.
 const ANSWERS: usize = 1 << 20;

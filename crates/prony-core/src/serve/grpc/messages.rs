@@ -1,9 +1,11 @@
 //! The messages of `grpc.testing.TestService` and of the load reports.
 
-use super::call::STEPS;
 use super::wire::{self, Fields, Malformed, Value};
 use crate::grpc::{PREFIX, prefix};
 use crate::units::Span;
+
+/// How many steps the messages of a client may cause at once.
+pub(super) const STEPS: usize = 1 << 14;
 
 /// What a request may ask for, of any method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

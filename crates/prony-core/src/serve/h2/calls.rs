@@ -3,13 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use super::super::conn::{Answer, Counted, Out};
+use super::super::answer::Answer;
 use super::super::grpc::{Call, CallHead, ECHO_INITIAL, ECHO_TRAILING, End, Failure, Next};
+use super::super::out::{Counted, Out};
 use super::super::station::Ticket;
 use super::super::{Draw, Serve, rng};
 use super::Session;
-use super::output::{TINY, allowed};
-use super::streams::{Progress, Stream};
+use super::streams::{Progress, Stream, TINY, allowed};
 use crate::grpc::{Status, encode_message};
 use crate::http2::FRAME_SIZE;
 use crate::http2::frame::{self, flag, kind};

@@ -1,11 +1,10 @@
 //! Streams of server-sent events on streams of HTTP/2: each event is a DATA frame, if windows and
 //! the length of frames allow it.
 
-use super::super::conn::{Counted, Out};
 use super::super::events::Events;
+use super::super::out::{Counted, Out};
 use super::Session;
-use super::output::{TINY, allowed};
-use super::streams::Progress;
+use super::streams::{Progress, TINY, allowed};
 use crate::http2::FRAME_SIZE;
 use crate::http2::frame::{self, flag, kind};
 use crate::http2::hpack::encode_static;

@@ -4,7 +4,8 @@ use memchr::memchr;
 
 use super::super::grpc::{CallHead, Kind};
 use super::super::request::{Head, Refusal, Route, is_known, is_token, number, route};
-use super::sockets::SocketHead;
+use crate::http2::hpack::encode_static;
+use crate::websocket::{Agreed, RequestFields};
 
 /// Why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,6 +212,59 @@ impl Fields {
 
 pub(super) fn refused(status: u16, why: &'static str) -> Wrong {
     Wrong::Refused(Refusal { status, why })
+}
+
+/// What the head of a request says of a connection of WebSocket.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in super::super) struct SocketHead {
+    pub(super) fields: RequestFields,
+    is_websocket: bool,
+    /// The first subprotocol that is offered.
+    offered: Option<Vec<u8>>,
+}
+
+impl SocketHead {
+    /// Take the next field.
+    pub(super) fn take(&mut self, name: &[u8], value: &[u8]) {
+        self.fields.field(name, value);
+        if name == b"sec-websocket-protocol" && self.offered.is_none() {
+            self.offered = value
+                .split(|&byte| byte == b',')
+                .map(<[u8]>::trim_ascii)
+                .next()
+                .map(<[u8]>::to_vec);
+        }
+    }
+
+    /// The value of `:protocol`.
+    pub(super) fn protocol(&mut self, value: &[u8]) {
+        self.is_websocket = value == b"websocket";
+    }
+
+    /// Check the complete head of a stream that goes on, if `has_body`.
+    pub(super) fn check(&self, has_body: bool) -> Result<(), Wrong> {
+        if !self.is_websocket {
+            return Err(refused(501, "protocol not known\n"));
+        }
+        if !has_body || self.fields.check_http2().is_err() {
+            return Err(refused(400, "not a handshake of WebSocket, version 13\n"));
+        }
+        Ok(())
+    }
+
+    /// The header block of the reply.
+    pub(super) fn reply(&self, agreed: Option<Agreed>) -> Vec<u8> {
+        let mut block = Vec::new();
+        encode_static(&mut block, b":status", b"200");
+        encode_static(&mut block, b"server", b"prony");
+        if let Some(protocol) = &self.offered {
+            encode_static(&mut block, b"sec-websocket-protocol", protocol);
+        }
+        if let Some(agreed) = agreed {
+            encode_static(&mut block, b"sec-websocket-extensions", agreed.reply().as_bytes());
+        }
+        block
+    }
 }
 
 /// Whether a field that is no pseudo-header is allowed in HTTP/2.

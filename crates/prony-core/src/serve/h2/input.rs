@@ -1,14 +1,13 @@
 //! What a client sends: frames, and the requests in them.
 
 use super::super::Serve;
-use super::super::conn::Answer;
+use super::super::answer::Answer;
 use super::super::grpc::CallHead;
 use super::super::reply::{After, Connection, Content, Reply};
 use super::super::request::{HEAD_LIMIT, Head, Refusal, Route};
 use super::super::station::Ticket;
 use super::super::{Draw, rng};
-use super::fields::{Fields, Wrong, refused};
-use super::sockets::SocketHead;
+use super::fields::{Fields, SocketHead, Wrong, refused};
 use super::streams::{Incoming, Past, Progress, Stream};
 use super::{Block, Session, Violation};
 use crate::http2::control::Control;

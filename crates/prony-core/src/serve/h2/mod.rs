@@ -8,6 +8,7 @@ mod events;
 mod fields;
 mod input;
 mod output;
+mod socket;
 mod sockets;
 mod streams;
 
@@ -15,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::Serve;
-use super::broadcast::Cast;
+use super::cast::Cast;
 use super::events::Events;
 use super::grpc::CallHead;
 use super::request::Head;

@@ -1,18 +1,17 @@
 //! What the server sends: replies in turn, and the frames that it owes.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 
 use super::super::Serve;
-use super::super::broadcast::CASTS;
-use super::super::conn::{Answer, Counted, Out, Then};
+use super::super::answer::Answer;
+use super::super::cast::CASTS;
+use super::super::out::{Counted, Out, Then};
 use super::super::reply::{After, Content, PIECE, Reply};
 use super::super::station::Ticket;
 use super::super::work::OUTPUT;
 use super::calls::CallBlocks;
-use super::streams::{Body, Progress, Stream};
+use super::streams::{Body, Progress, TINY, allowed};
 use super::{ACKNOWLEDGED_AFTER, Alarm, GOAWAY_PING, Session};
-use crate::http2::FRAME_SIZE;
 use crate::http2::frame::{self, Code, Settings, flag, kind};
 use crate::http2::hpack::encode_static;
 use crate::serve::request::HEAD_LIMIT;
@@ -23,9 +22,6 @@ const LIMIT: usize = 4 * PIECE;
 
 /// How many bytes are compressed at once.
 const WORK: usize = 4 << 20;
-
-/// Frames with less DATA than this are counted as useless, unless they end a body.
-pub(super) const TINY: u64 = 64;
 
 /// The header block of the latest reply: an equal head needs no encoding.
 #[derive(Debug, Default)]
@@ -281,26 +277,6 @@ impl Session {
         frame::rst_stream(out, id, Code::NO_ERROR);
         self.recent.reset(id);
     }
-}
-
-/// Take from the windows what they allow of `left` bytes, at most a frame's. With nothing, the
-/// stream waits for the client: for its own window, or for that of the connection.
-#[inline]
-pub(super) fn allowed(
-    stream: &mut Stream,
-    connection: &mut i64,
-    starved: &mut VecDeque<u32>,
-    left: u64,
-) -> u64 {
-    let window = stream.send_window.min(*connection).max(0) as u64;
-    let n = left.min(window).min(u64::from(FRAME_SIZE));
-    if n == 0 && left > 0 && stream.send_window > 0 {
-        stream.is_queued = true;
-        starved.push_back(stream.id);
-    }
-    stream.send_window -= n as i64;
-    *connection -= n as i64;
-    n
 }
 
 /// What follows after the head of a reply.

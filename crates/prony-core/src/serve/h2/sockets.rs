@@ -2,194 +2,28 @@
 
 use std::collections::VecDeque;
 
-use super::super::broadcast::Held;
-use super::super::budget::ENTRY;
-use super::super::conn::{ANSWERS_WAITING, Answer, Counted, Out};
+use super::super::answer::Answer;
+use super::super::cast::Held;
+use super::super::out::{Counted, Out};
+use super::super::socket::{Owed, Parked, Socket, close_frame};
 use super::super::station::Ticket;
-use super::super::ws::{Owed, Parked, Socket, close_frame};
+use super::super::work::ENTRY;
 use super::super::{Draw, Serve, rng};
 use super::Session;
-use super::fields::{Wrong, refused};
-use super::output::{TINY, allowed};
-use super::streams::Progress;
+use super::fields::SocketHead;
+use super::socket::StreamSocket;
+use super::streams::{Progress, TINY, allowed};
 use crate::http2::FRAME_SIZE;
 use crate::http2::frame::{self, Code, flag, kind};
-use crate::http2::hpack::encode_static;
 use crate::rng::Stream as Draws;
 use crate::units::{ConnId, Nanos, Span};
-use crate::websocket::{Agreed, CloseCode, RequestFields};
+use crate::websocket::CloseCode;
 
 /// How many bytes of answers may wait on a stream before its window is not given back.
 const LINE_BUDGET: usize = 256 << 10;
 
 /// How many messages to all others a connection starts to send at once.
 const CASTS_AT_ONCE: usize = 256;
-
-/// What the head of a request says of a connection of WebSocket.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(in super::super) struct SocketHead {
-    fields: RequestFields,
-    is_websocket: bool,
-    /// The first subprotocol that is offered.
-    offered: Option<Vec<u8>>,
-}
-
-impl SocketHead {
-    /// Take the next field.
-    pub(super) fn take(&mut self, name: &[u8], value: &[u8]) {
-        self.fields.field(name, value);
-        if name == b"sec-websocket-protocol" && self.offered.is_none() {
-            self.offered = value
-                .split(|&byte| byte == b',')
-                .map(<[u8]>::trim_ascii)
-                .next()
-                .map(<[u8]>::to_vec);
-        }
-    }
-
-    /// The value of `:protocol`.
-    pub(super) fn protocol(&mut self, value: &[u8]) {
-        self.is_websocket = value == b"websocket";
-    }
-
-    /// Check the complete head of a stream that goes on, if `has_body`.
-    pub(super) fn check(&self, has_body: bool) -> Result<(), Wrong> {
-        if !self.is_websocket {
-            return Err(refused(501, "protocol not known\n"));
-        }
-        if !has_body || self.fields.check_http2().is_err() {
-            return Err(refused(400, "not a handshake of WebSocket, version 13\n"));
-        }
-        Ok(())
-    }
-
-    /// The header block of the reply.
-    fn reply(&self, agreed: Option<Agreed>) -> Vec<u8> {
-        let mut block = Vec::new();
-        encode_static(&mut block, b":status", b"200");
-        encode_static(&mut block, b"server", b"prony");
-        if let Some(protocol) = &self.offered {
-            encode_static(&mut block, b"sec-websocket-protocol", protocol);
-        }
-        if let Some(agreed) = agreed {
-            encode_static(&mut block, b"sec-websocket-extensions", agreed.reply().as_bytes());
-        }
-        block
-    }
-}
-
-/// A connection of WebSocket on a stream.
-#[derive(Debug)]
-pub(in super::super) struct StreamSocket {
-    socket: Socket,
-    /// A delivery of a broadcast that is held back.
-    held: Held,
-    /// Received bytes that are the start of a frame.
-    stash: Vec<u8>,
-    /// The header block of the reply, until it is sent.
-    head: Option<Vec<u8>>,
-    /// What it sends, in order, and whether it is ready.
-    entries: VecDeque<(bool, Answer)>,
-    /// The number of the first of these, and what they cost in bytes.
-    first: u32,
-    queued: usize,
-    /// The frame that is being sent, how much of it was sent, and how it is counted.
-    current: Option<(Vec<u8>, usize, Counted)>,
-    /// Whether what the client sends is read.
-    reads: bool,
-    /// Whether the client has ended its side.
-    pub(super) is_half_closed: bool,
-    /// Whether this side ends after all entries, and has ended.
-    ends: bool,
-    has_ended: bool,
-    /// Whether the client is not awaited after that.
-    interrupts: bool,
-}
-
-impl StreamSocket {
-    fn new(socket: Socket, head: Vec<u8>) -> Self {
-        Self {
-            socket,
-            held: None,
-            stash: Vec::new(),
-            head: Some(head),
-            entries: VecDeque::new(),
-            first: 0,
-            queued: 0,
-            current: None,
-            reads: true,
-            is_half_closed: false,
-            ends: false,
-            has_ended: false,
-            interrupts: false,
-        }
-    }
-
-    /// Whether the head of the reply is not sent.
-    pub(super) fn owes_head(&self) -> bool {
-        self.head.is_some()
-    }
-
-    /// Whether there is something to send now.
-    pub(super) fn has_output(&self) -> bool {
-        let is_next_ready = self.entries.front().is_some_and(|entry| entry.0);
-        let ends = self.ends && !self.has_ended && self.entries.is_empty();
-        self.head.is_some() || self.current.is_some() || is_next_ready || ends
-    }
-
-    /// Whether a message waits for its service.
-    pub(super) fn is_in_service(&self) -> bool {
-        self.entries.iter().any(|entry| !entry.0)
-    }
-
-    /// How many frames wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Add what is sent after the rest, when it is ready. Returns its number.
-    fn push(&mut self, is_ready: bool, answer: Answer) -> u32 {
-        self.queued += answer.cost();
-        self.entries.push_back((is_ready, answer));
-        self.first.wrapping_add(self.entries.len() as u32 - 1)
-    }
-
-    /// As that of a connection without HTTP/2.
-    fn replaces_pong(&mut self, pong: &[u8]) -> bool {
-        let is_full = self.entries.len() >= ANSWERS_WAITING;
-        let Some((_, last)) = self.entries.back_mut().filter(|_| is_full) else { return false };
-        let before = last.cost();
-        let is_replaced = last.replaces_pong(pong);
-        self.queued = self.queued - before + last.cost();
-        is_replaced
-    }
-
-    /// Roughly how much memory it uses.
-    pub(super) fn footprint(&self) -> usize {
-        let current = self.current.as_ref().map_or(0, |(bytes, ..)| bytes.len());
-        ENTRY + self.queued + current + self.socket.size() + self.stash.len()
-    }
-
-    /// The service of an entry is done.
-    pub(super) fn ready(&mut self, entry: u64) {
-        let place = ((entry >> 32) as u32).wrapping_sub(self.first);
-        if let Some(entry) = self.entries.get_mut(place as usize) {
-            entry.0 = true;
-        }
-    }
-
-    /// End this side, after this frame if there is one.
-    fn end(&mut self, frame: Option<Vec<u8>>) {
-        self.reads = false;
-        self.ends = true;
-        if let Some(held) = self.held.take() {
-            self.push(true, Answer::Bytes(held.1, Counted::Message));
-        }
-        if let Some(frame) = frame {
-            self.push(true, Answer::Bytes(frame, Counted::Nothing));
-        }
-    }
-}
 
 impl Serve {
     /// Open a connection of WebSocket on a stream.

@@ -1,12 +1,18 @@
 //! The open streams of a connection, by their IDs.
 
-use super::super::budget::ENTRY;
-use super::super::conn::Answer;
+use std::collections::VecDeque;
+
+use super::super::answer::Answer;
 use super::super::events::Events;
 use super::super::grpc::Call;
 use super::super::reply::Content;
 use super::super::request::Head;
-use super::sockets::StreamSocket;
+use super::super::work::ENTRY;
+use super::socket::StreamSocket;
+use crate::http2::FRAME_SIZE;
+
+/// Frames with less DATA than this are counted as useless, unless they end a body.
+pub(super) const TINY: u64 = 64;
 
 /// An open stream.
 #[derive(Debug)]
@@ -250,6 +256,26 @@ impl Stream {
     fn free() -> Self {
         Self::new(0, 0, 0)
     }
+}
+
+/// Take from the windows what they allow of `left` bytes, at most a frame's. With nothing, the
+/// stream waits for the client: for its own window, or for that of the connection.
+#[inline]
+pub(super) fn allowed(
+    stream: &mut Stream,
+    connection: &mut i64,
+    starved: &mut VecDeque<u32>,
+    left: u64,
+) -> u64 {
+    let window = stream.send_window.min(*connection).max(0) as u64;
+    let n = left.min(window).min(u64::from(FRAME_SIZE));
+    if n == 0 && left > 0 && stream.send_window > 0 {
+        stream.is_queued = true;
+        starved.push_back(stream.id);
+    }
+    stream.send_window -= n as i64;
+    *connection -= n as i64;
+    n
 }
 
 /// Which of the last 128 streams were opened, and which of them the server has reset.

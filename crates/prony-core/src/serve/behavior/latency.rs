@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::behavior::{BehaviorError, Share};
+use super::{BehaviorError, Share};
 use crate::rng;
 use crate::units::{Distribution, Span, parse_distribution};
 
@@ -45,7 +45,7 @@ pub enum Latency {
 
 impl Latency {
     /// A draw from 128 random bits.
-    pub(super) fn draw(self, bits: u64, more: u64) -> Span {
+    pub(in crate::serve) fn draw(self, bits: u64, more: u64) -> Span {
         match self {
             Self::None => Span::ZERO,
             Self::Fixed(t) => t,

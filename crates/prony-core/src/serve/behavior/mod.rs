@@ -1,5 +1,9 @@
 //! The behavior of the target server, as plain data with a text form.
 
+mod events;
+mod latency;
+mod sockets;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,9 +11,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::events::EventBehavior;
-use super::latency::Latency;
-use super::ws::SocketBehavior;
+pub use events::EventBehavior;
+pub use latency::Latency;
+pub use sockets::{BroadcastFaults, SocketBehavior};
+
 use crate::rng;
 use crate::units::Span;
 
