@@ -19,7 +19,7 @@ use prony_run::interrupt::Ending;
 use prony_run::output::{self, Outputs};
 use prony_run::run::{self, Provenance};
 
-use super::load::{check_contact, control};
+use super::execution::{check_contact, control};
 use super::worker::{once_on_hosts, say};
 use crate::cli::LoadArgs;
 use crate::cli::capacity::CapacityArgs;

@@ -29,8 +29,8 @@ use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
 use prony_run::target_process::{self, PORT, TargetProcess};
 
+use super::execution::{check_contact, control};
 use super::github::publish;
-use super::load::{check_contact, control};
 use super::report;
 use super::worker::{once_on_hosts, say};
 use crate::cli::LoadArgs;

@@ -16,7 +16,8 @@ use prony_run::local_server::{LocalServer, ServerConfig};
 use prony_run::output;
 use prony_run::run::Provenance;
 
-use super::load::{finish, on_the_network};
+use super::carried::finish;
+use super::execution::on_the_network;
 use crate::cli::plan;
 use crate::cli::refusal::of_clap;
 use crate::cli::shown::recorded;

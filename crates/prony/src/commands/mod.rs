@@ -1,10 +1,12 @@
 //! The commands, and their common parts.
 
 mod capacity;
+mod carried;
 mod compare;
 mod demo;
 mod echo;
 pub mod embedded;
+mod execution;
 mod github;
 mod import;
 mod llm;
@@ -16,6 +18,7 @@ mod plan;
 mod ray_job;
 mod record;
 mod replay;
+mod replayed;
 mod report;
 mod rtt;
 mod selftest;

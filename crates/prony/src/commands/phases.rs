@@ -20,10 +20,9 @@ use prony_run::phases::{self, Phase, Phases, Results, Stops, offsets, threads_of
 use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
 
+use super::carried::{accepted, print_plan};
+use super::execution::{cited, server_of, simulated, with_progress, with_stand_ins};
 use super::github::publish;
-use super::load::{
-    accepted, cited, print_plan, server_of, simulated, with_progress, with_stand_ins,
-};
 use super::style;
 use super::worker::{OfPhase, OnHosts, check_engine};
 use crate::cli::exec_options::{ExecArgs, RunArgs};

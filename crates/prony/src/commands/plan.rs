@@ -8,7 +8,7 @@ use prony_run::exit::Exit;
 use prony_run::output;
 use prony_run::plan_file::{self, PlanFile};
 
-use super::load::{Of, carry_out, explain};
+use super::carried::{Of, carry_out, explain};
 use super::phases;
 use super::trace::trace;
 use crate::cli::exec_options::{ExecArgs, RunArgs};

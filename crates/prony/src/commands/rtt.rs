@@ -8,7 +8,8 @@ use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::run::{self, Provenance};
 
-use super::load::{accepted, finish, on_the_network};
+use super::carried::{accepted, finish};
+use super::execution::on_the_network;
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::rtt::{self, MessageArgs, RttArgs};
 use crate::cli::shown::recorded;

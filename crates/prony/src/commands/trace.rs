@@ -13,7 +13,8 @@ use prony_run::output;
 use prony_run::run::{self, Provenance};
 use prony_run::trace::{self, Trace};
 
-use super::load::{Of, control, server_of, with_stand_ins};
+use super::carried::Of;
+use super::execution::{control, server_of, with_stand_ins};
 use crate::exec_options::{check_simulable, options};
 
 /// Prints the first `n` sessions or requests of a plan, each with its reply.

@@ -31,7 +31,7 @@ use prony_run::output;
 use prony_run::phases::threads_of_each;
 use prony_run::run::{self, Provenance};
 
-use super::load::control;
+use super::execution::control;
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::output::OutputArgs;
 use crate::cli::shard::{EngineName, OnLoss, ShardArgs};
