@@ -5,6 +5,7 @@ use prony_run::plan_file::{explain, parse};
 
 use super::echo::echo;
 use super::options::{Opts, Wish, read};
+use super::pages;
 use super::plan::plan;
 use super::values::{Uris, Workload};
 
@@ -63,7 +64,7 @@ fn planned(opts: &Opts) {
     if files || [sessions, calls, uris].iter().any(|&n| n > MOST) {
         return;
     }
-    let Ok((plan, _)) = plan(opts, &mut |_| {}) else { return };
+    let Ok((plan, _)) = plan(opts, pages::page, &mut |_| {}) else { return };
     let written = explain(&plan, &[]);
     let around = Environment {
         connections_max: 9,

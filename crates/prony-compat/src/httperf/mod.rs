@@ -67,8 +67,9 @@ fn print(text: &str) -> Result<u8, Refusal> {
 fn start(opts: &Opts, call: &Call) -> Result<u8, Refusal> {
     let refuse = |e: Error| Refusal::new(e.to_string()).of(&opts.program);
     if opts.more.explain {
-        let plan =
-            plan::plan(opts, &mut output::lines_to_stderr).map_err(|r| r.of(&opts.program))?.0;
+        let plan = plan::plan(opts, pages::page, &mut output::lines_to_stderr)
+            .map_err(|r| r.of(&opts.program))?
+            .0;
         return print(&plan_file::explain(&plan, &[]));
     }
     let outputs = Outputs::prepare(&opts.more.output).map_err(refuse)?;
@@ -77,7 +78,7 @@ fn start(opts: &Opts, call: &Call) -> Result<u8, Refusal> {
     if opts.verbose > 0 {
         say(&format!("{}: maximum number of open descriptors = {descriptors}", opts.program));
     }
-    let plan = plan::plan(opts, &mut output::lines_to_stderr);
+    let plan = plan::plan(opts, pages::page, &mut output::lines_to_stderr);
     let (plan, anything) = plan.map_err(|r| r.of(&opts.program))?;
     let ran = if anything { load(opts, &plan, call)? } else { Ran::nothing(plan) };
     let Ran { mut summary, request_bytes, concurrent } = ran;

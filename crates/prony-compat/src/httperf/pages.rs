@@ -9,11 +9,8 @@ mod scout;
 use std::collections::BTreeSet;
 
 use super::options::Opts;
-use super::values::Refusal;
+use super::values::{Levels, Refusal};
 use html::embedded;
-
-/// A page's URIs, by level: the page, then the URIs that its reply refers to, and so on.
-pub(super) type Levels = Vec<Vec<String>>;
 
 /// The maximum number of URIs of a page, itself included.
 const MOST: usize = 1_000;

@@ -12,11 +12,10 @@ use prony_core::units::Span;
 use prony_run::files::{self, FILE_MAX};
 
 use super::options::Opts;
-use super::pages::{self, Levels};
 use super::random;
 use super::request::{self, Template};
 use super::uris::{self, Sequence};
-use super::values::{Period, Refusal, Workload};
+use super::values::{Levels, Period, Refusal, Workload};
 
 /// Connections per session, by default.
 const CONNECTIONS: u64 = 4;
@@ -29,9 +28,16 @@ const STARTS_MAX: u64 = 50_000_000;
 /// The largest number of calls that are listed one by one in all kinds of sessions.
 const LISTED_MAX: u64 = 1 << 22;
 
-/// Compile the options to a plan. The flag is false if there is nothing to send (no sessions or no
-/// calls); httperf then makes a run that does nothing.
-pub(super) fn plan(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<(Plan, bool), Refusal> {
+/// Reads the page of `--uri` from this server before the run, for `--wsesspage`.
+pub(super) type ReadPage = fn(&Opts, &str, &mut dyn FnMut(&str)) -> Result<Levels, Refusal>;
+
+/// Compile the options to a plan. `read_page` is used for `--wsesspage` only. The flag is false if
+/// there is nothing to send (no sessions or no calls); httperf then makes a run that does nothing.
+pub(super) fn plan(
+    o: &Opts,
+    read_page: ReadPage,
+    warn: &mut dyn FnMut(&str),
+) -> Result<(Plan, bool), Refusal> {
     let http = match o.http_version {
         (1, 0) => HttpVersion::Http10,
         (1, 1) => HttpVersion::Http11,
@@ -51,7 +57,7 @@ pub(super) fn plan(o: &Opts, warn: &mut dyn FnMut(&str)) -> Result<(Plan, bool),
     let (kinds, sessions) = match &o.workload {
         Workload::Sesslog(n, think, file) => (logged(&templates, &mut calls, *think, file)?, *n),
         Workload::Sesspage(n, per_session, think) => {
-            let page = pages::page(o, &servers[0], warn)?;
+            let page = read_page(o, &servers[0], warn)?;
             (paged(o, &templates, &mut calls, &page, *per_session, seconds(*think))?, *n)
         }
         Workload::Sess(n, per_session, think) => {

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use crate::strto::{float, float_prefix, whole_prefix};
 
+/// A page's URIs, by level: the page, then the URIs that its reply refers to, and so on.
+pub(super) type Levels = Vec<Vec<String>>;
+
 /// The kind of the load.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Workload {

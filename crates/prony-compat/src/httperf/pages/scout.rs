@@ -29,7 +29,7 @@ pub(super) fn fetch(o: &Opts, uri: &str) -> Result<Result<Fetched, String>, Refu
         runtime: 0.0,
         ..o.clone()
     };
-    let mut plan = plan::plan(&one, &mut |_| {})?.0;
+    let mut plan = plan::plan(&one, super::page, &mut |_| {})?.0;
     plan.timeout = plan.timeout.min(PATIENCE);
     plan.connect_timeout = plan.connect_timeout.min(PATIENCE);
     let mut options = network::options(&one, &plan)?;

@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::httperf::options::{self, Wish};
+use crate::httperf::pages;
 
 /// The options of a command line.
 pub(in super::super) fn opts_of(line: &str) -> Opts {
@@ -16,7 +17,7 @@ pub(in super::super) fn opts_of(line: &str) -> Opts {
 
 /// Its plan.
 pub(in super::super) fn plan_of(line: &str) -> Plan {
-    plan(&opts_of(line), &mut |w| panic!("{line}: {w}")).unwrap().0
+    plan(&opts_of(line), pages::page, &mut |w| panic!("{line}: {w}")).unwrap().0
 }
 
 /// The bursts of a kind as text: the paths of the calls; `+` marks a leading first call.
@@ -147,7 +148,7 @@ fn session_files() {
         ),
     ] {
         fs::write(&path, text).unwrap();
-        let refused = plan(&opts_of(&line), &mut |_| {}).unwrap_err().message;
+        let refused = plan(&opts_of(&line), pages::page, &mut |_| {}).unwrap_err().message;
         assert_eq!(refused.replace(&path.display().to_string(), "F"), message);
     }
 }
@@ -179,6 +180,6 @@ fn statuses() {
 #[test]
 fn runs_that_do_nothing() {
     for line in ["--num-conns 0", "--num-calls 0", "--wsess 0,1,0"] {
-        assert!(!plan(&opts_of(line), &mut |_| {}).unwrap().1, "{line}");
+        assert!(!plan(&opts_of(line), pages::page, &mut |_| {}).unwrap().1, "{line}");
     }
 }
