@@ -1,3 +1,6 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_run::merge::fuzzing::parts(data));
+#[path = "../shared/parts.rs"]
+mod shared;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| shared::parts(data));

@@ -1,3 +1,6 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_run::plan_file::fuzzing::plan_file(data));
+#[path = "../shared/plan_file.rs"]
+mod shared;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| shared::plan_file(data));

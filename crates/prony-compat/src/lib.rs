@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 
+#[cfg(any(test, feature = "fuzzing"))]
 pub use httperf::fuzzing;
 use prony_core::plain::{Sink, plain};
 use prony_core::secret::HIDDEN;

@@ -4,9 +4,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use prony_core::fuzzing::plan;
+use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
 use prony_core::proto::h1::{Conn, H1};
 use prony_core::proto::{Carrier, Reply, Sink};
+use prony_core::target::Endpoint;
 use prony_core::units::{Nanos, RequestId};
 
 /// Replies in one buffer, as from one read of 16 KiB.
@@ -57,8 +58,7 @@ fn main() {
             continue;
         }
         let batch = replies(digits, rest);
-        let (mut h1, mut conn, mut sink) =
-            (H1::new(&plan(&["GET"])), Conn::default(), Null::default());
+        let (mut h1, mut conn, mut sink) = (H1::new(&plan()), Conn::default(), Null::default());
         let began = Instant::now();
         for _ in 0..rounds {
             // There is one more outstanding call than replies, as in a full pipeline.
@@ -75,6 +75,22 @@ fn main() {
             "{name}, {bytes} bytes: {ns:.1} ns/reply, {n} replies, checksum {:016x}",
             sink.checksum
         );
+    }
+}
+
+/// A plan with one GET.
+fn plan() -> Plan {
+    let call = CallSpec {
+        method: "GET".into(),
+        path: "/".to_owned(),
+        authority: "h".into(),
+        ..CallSpec::default()
+    };
+    let load = Load::Closed { connections: 1, think: Think::None };
+    let stop = Stop { requests: Some(1), ..Stop::default() };
+    Plan {
+        requests_per_connection: Some(u32::MAX),
+        ..Plan::new(vec![Endpoint::Tcp { host: "h".to_owned(), port: 80 }], vec![call], load, stop)
     }
 }
 

@@ -19,6 +19,7 @@ pub mod events;
 pub mod fault;
 pub mod feed;
 pub mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod grpc;

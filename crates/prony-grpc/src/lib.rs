@@ -10,6 +10,7 @@ mod encode;
 mod features;
 mod fields;
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod model;

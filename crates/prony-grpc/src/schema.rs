@@ -57,6 +57,7 @@ impl Schema {
     }
 
     /// The names of all services and of their methods.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn services(&self) -> Vec<(String, Vec<String>)> {
         let services = self.model.services.iter();
         let mut all: Vec<_> = services

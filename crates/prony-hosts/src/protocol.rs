@@ -219,6 +219,7 @@ pub fn read_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
 ///
 /// # Panics
 /// If not.
+#[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     for text in text.lines() {

@@ -1,9 +1,6 @@
 //! What the fuzz target `access_log` runs.
 
-use std::io::{self, Read};
-use std::path::Path;
-
-use crate::{Format, Log, Options, input};
+use crate::{Format, Log, Options};
 
 /// Formats that are read with every input. The first decides by the first lines.
 const FORMATS: [&str; 16] = [
@@ -24,14 +21,6 @@ const FORMATS: [&str; 16] = [
     "s3",
     "traefik",
 ];
-
-/// A file, decompressed by the ending of its name, as a replay opens it.
-///
-/// # Errors
-/// It cannot be opened.
-pub fn opened(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    input::open(path)
-}
 
 /// Reads a log: the first line may be a format, the rest is read in each of some formats. Whatever
 /// it is, every line is accounted for, times do not decrease, and paths can be sent.

@@ -11,7 +11,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 const CHUNK: usize = 256 << 10;
 
 /// A stream of bytes.
-pub(crate) type Bytes = Box<dyn Read + Send>;
+pub type Bytes = Box<dyn Read + Send>;
 
 /// Whether this name stands for standard input, which can be read once only.
 pub(crate) fn is_pipe(path: &Path) -> bool {
@@ -20,7 +20,10 @@ pub(crate) fn is_pipe(path: &Path) -> bool {
 
 /// Opens a log, by the ending of its name: gzip (`.gz`), zstd (`.zst`) or plain; `-` is standard
 /// input.
-pub(crate) fn open(path: &Path) -> io::Result<Bytes> {
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open(path: &Path) -> io::Result<Bytes> {
     if is_pipe(path) {
         return Ok(Box::new(io::stdin()));
     }

@@ -14,6 +14,7 @@ mod escapes;
 mod fields;
 mod format;
 mod format_error;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod input;
 mod json;
@@ -34,6 +35,7 @@ pub use bodies::{Bodies, BodiesError, BodyKey, Missing};
 pub use fields::Why;
 pub use format::Format;
 pub use format_error::FormatError;
+pub use input::{Bytes, open};
 pub use log::{BadLine, Error, Facts, Log, Options};
 pub use names::{OTHER, Patterns};
 pub use record::Record;

@@ -1,5 +1,6 @@
 //! Patterns of URLs as curl has them, `/item/[1-100]` and `/{cart,list}`, as template fields.
 
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 
 use prony_core::script::Template;

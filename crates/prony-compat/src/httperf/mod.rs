@@ -2,6 +2,7 @@
 
 mod echo;
 mod extras;
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod live;
 mod network;

@@ -11,7 +11,7 @@ use regex_automata::meta::Regex;
 
 use super::extract::expression;
 use super::template::{closing, opening};
-use super::{Locals, Moment, Scope, Sent, Source, Template, TemplateError};
+use super::{Scope, Source, Template, TemplateError};
 
 /// A parsed condition: it holds if all comparisons of any of its lists hold.
 #[derive(Clone, Debug)]
@@ -87,15 +87,17 @@ impl Condition {
 
     /// For the fuzz target: whether it holds for a request of session 0, with a value of the first
     /// variable.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn sample(&self, seed: u64, value: &[u8]) -> bool {
-        let mut locals = Locals::default();
+        let mut locals = super::Locals::default();
         locals.set(0, value);
-        let moment = Moment { seed, session: 0, request: 0, counter: 0 };
-        let source = Source { moment, tables: &[], locals: &locals, sent: Sent::default() };
+        let moment = super::Moment { seed, session: 0, request: 0, counter: 0 };
+        let source = Source { moment, tables: &[], locals: &locals, sent: super::Sent::default() };
         self.holds(source, &mut Scratch::default())
     }
 
     /// For the fuzz target: whether it cannot hold without the value of this variable.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn needs(&self, variable: usize) -> bool {
         self.0.iter().all(|all| all.iter().any(|comparison| comparison.needs(variable)))
     }
@@ -166,6 +168,7 @@ impl Comparison {
         Err(TemplateError { at, what: what.to_owned() })
     }
 
+    #[cfg(any(test, feature = "fuzzing"))]
     fn needs(&self, variable: usize) -> bool {
         let right = self.right().map(Template::variables).into_iter().flatten();
         self.left.variables().chain(right).any(|v| v == variable)
@@ -327,6 +330,7 @@ fn number(value: &[u8]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Locals, Moment, Sent};
     use super::*;
 
     fn scope() -> Scope {

@@ -5,12 +5,11 @@
 //! `{{"{{"}}` is two braces.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::filter::{self, Filter};
 use super::quotes::split;
 use super::value::{Scope, What, parse_value};
-use super::{Locals, Moment, PickRow, Sent, Source, Table, Unsent};
+use super::{Locals, Moment, Sent, Source, Unsent};
 use crate::secret::Secret;
 
 /// The most bytes of a text with its fields filled in, as of a file with a body. A longer one is
@@ -273,17 +272,23 @@ impl Template {
 
     /// For the fuzz target: the text for a session with row 0 of a table `users` with two columns,
     /// and a value of the first variable, if given.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn sample(&self, seed: u64, value: Option<&[u8]>) -> Result<Vec<u8>, Unsent> {
         let columns = vec!["id".to_owned(), "first name".to_owned()];
-        let mut table = Table::new("users", PickRow::InTurn, columns).expect("columns");
+        let mut table =
+            super::Table::new("users", super::PickRow::InTurn, columns).expect("columns");
         table.push(["7", "Zo\u{eb} B"]).expect("two cells");
         let mut locals = Locals { rows: vec![0], ..Locals::default() };
         if let Some(value) = value {
             locals.set(0, value);
         }
         let moment = Moment { seed, session: 0, request: 0, counter: 0 };
-        let source =
-            Source { moment, tables: &[Arc::new(table)], locals: &locals, sent: Sent::default() };
+        let source = Source {
+            moment,
+            tables: &[std::sync::Arc::new(table)],
+            locals: &locals,
+            sent: Sent::default(),
+        };
         let mut out = Vec::new();
         self.fill(source, &mut out, &mut Vec::new()).map(|()| out)
     }

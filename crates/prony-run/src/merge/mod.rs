@@ -1,6 +1,5 @@
 //! Merges the reports of the shares of one run into the report of the whole run.
 
-pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 

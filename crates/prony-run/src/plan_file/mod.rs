@@ -9,7 +9,6 @@ mod control;
 mod dynamic;
 mod explain;
 mod follow;
-pub mod fuzzing;
 mod grpc;
 mod http2;
 mod load;

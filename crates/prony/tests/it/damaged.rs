@@ -2,6 +2,13 @@
 //! Each is read or refused: without a panic, in seconds, in little memory. `PRONY_DAMAGES` is how
 //! many of each kind are tried.
 
+#[path = "../../../../fuzz/shared/cookies.rs"]
+mod cookies;
+#[path = "../../../../fuzz/shared/parts.rs"]
+mod parts;
+#[path = "../../../../fuzz/shared/plan_file.rs"]
+mod plan_file;
+
 use std::fs;
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,11 +20,12 @@ use flate2::write::GzEncoder;
 use prony_core::target::parse_url_file;
 use prony_llm::{Turns, read_prompts, read_trace};
 use prony_replay::{Bodies, BodyKey, Log, Options};
-use prony_run::merge::fuzzing::parts;
-use prony_run::plan_file::fuzzing::plan_file;
 use tempfile::TempDir;
 
 use crate::rig::prony;
+use cookies::cookies;
+use parts::parts;
+use plan_file::plan_file;
 
 /// Pseudo-random numbers (a linear congruential generator).
 struct Draws(u64);
@@ -100,6 +108,20 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).expect("a file")).collect()
 }
 
+#[test]
+fn corpora_of_the_fuzzers() {
+    let targets: [(&str, usize, fn(&[u8])); 3] =
+        [("parts", 8, parts), ("plan_file", 20, plan_file), ("cookies", 20, cookies)];
+    for (name, least, target) in targets {
+        let files = corpus(name);
+        assert!(files.len() >= least, "{} files of {name}", files.len());
+        for file in files {
+            println!("{name}: {}", String::from_utf8_lossy(&file));
+            target(&file);
+        }
+    }
+}
+
 /// A saved report with sessions, names and several seconds.
 fn report() -> Vec<u8> {
     let load = ["-c", "3", "-d", "3s", "--warmup", "1s", "--simulate", "1", "--json"];
@@ -161,7 +183,7 @@ fn access_logs_that_are_compressed() {
         let path = folder.path().join(format!("log.{ending}"));
         survives(ending, samples, |bytes| {
             fs::write(&path, bytes).expect("a file");
-            let Ok(from) = prony_replay::fuzzing::opened(&path) else { return };
+            let Ok(from) = prony_replay::open(&path) else { return };
             let Ok(mut log) = Log::open(from, Options { bad_lines: 1.0, ..Options::default() })
             else {
                 return;
@@ -221,7 +243,7 @@ fn lists_of_urls_and_cookies() {
             let _ = parse_url_file(text);
         }
     });
-    survives("cookies", &corpus("cookies"), prony_core::fuzzing::cookies);
+    survives("cookies", &corpus("cookies"), cookies);
 }
 
 /// Files that only the program reads, each in a run of its own: so only a few of each.

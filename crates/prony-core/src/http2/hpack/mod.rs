@@ -26,11 +26,13 @@ pub enum HpackError {
 }
 
 /// Decode a Huffman code, and append the text. `None`: it is malformed. For the fuzz target.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn huffman_decode(code: &[u8], out: &mut Vec<u8>) -> Option<()> {
     huffman::decode(code, out)
 }
 
 /// Append the Huffman code of a text. For the fuzz target.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn huffman_encode(text: &[u8], out: &mut Vec<u8>) {
     huffman::encode(text, out);
 }

@@ -1,5 +1,8 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
+use super::super::{PickRow, Table};
 use super::*;
 
 fn scope() -> Scope {

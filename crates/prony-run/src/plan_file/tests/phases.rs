@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use prony_core::plan::{Load, Stop, Think};
+use prony_core::plan::{Load, Plan, Stop, Think};
 use prony_core::units::Span;
+use prony_report::phased::Start;
 
-use super::super::fuzzing::loads;
 use super::super::{PlanFile, check_text, explain_phases, parse, parse_all};
 use super::around;
 use crate::phases::Phases;
@@ -17,6 +17,15 @@ pub(crate) fn phases(text: &str) -> Phases {
         Ok(PlanFile::Load(_)) => panic!("no phases: {text}"),
         Err(sentences) => panic!("{}", sentences.join("\n")),
     }
+}
+
+/// What phases are, without the reasons for their defaults.
+fn loads(phases: &Phases) -> Vec<(&str, Start, Span, &Plan)> {
+    let mut all = Vec::new();
+    for phase in phases.list() {
+        all.push((phase.name.as_str(), phase.start, phase.delay, &phase.planned.plan));
+    }
+    all
 }
 
 fn check(texts: &[&str], sentences: Expect) {

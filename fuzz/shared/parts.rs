@@ -1,15 +1,14 @@
-//! What the fuzz target of saved shares does with its input, and the test that replays its corpus.
+//! What the fuzz target of saved shares does with its input.
 
 use prony_report::{Format, Style, json, render};
-
-use super::merge;
+use prony_run::merge::merge;
 
 /// Fuzz target: the reports of shares, apart by lines of `---`. What can be read can be written and
 /// read again, with the same figures; what can be merged can be written in every format.
 ///
 /// # Panics
 /// When it is not so.
-pub fn parts(data: &[u8]) {
+pub(crate) fn parts(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut parts = Vec::new();
     for (i, text) in text.split("\n---\n").enumerate() {
@@ -24,24 +23,6 @@ pub fn parts(data: &[u8]) {
     if let Ok(whole) = merge(parts, true) {
         for format in [Format::Text, Format::Json, Format::Csv, Format::Hgrm] {
             assert!(!render(format, &whole, &Style::default()).is_empty());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    #[test]
-    fn corpus_of_parts() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/parts");
-        let files = fs::read_dir(&folder).expect("a corpus");
-        let files: Vec<_> = files.map(|entry| entry.expect("an entry").path()).collect();
-        assert!(files.len() >= 8, "{} files in {}", files.len(), folder.display());
-        for file in files {
-            println!("{}", file.display());
-            super::parts(&fs::read(&file).expect("a readable file"));
         }
     }
 }
