@@ -1,3 +1,6 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_core::fuzzing::wsesslog(data));
+#[path = "../shared/wsesslog.rs"]
+mod shared;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| shared::wsesslog(data));

@@ -19,7 +19,7 @@ use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
 use crate::layer::TlsContext;
 use crate::machine::{Action, Machine};
-use crate::plan::{CallSpec, Dialect, Load, Plan, Stop, Think, TlsSpec, parse_session_log};
+use crate::plan::{CallSpec, Load, Plan, Stop, Think, TlsSpec};
 use crate::proto::h1::{Conn, H1};
 use crate::proto::{self, Carrier, Reply};
 use crate::rate::RatePlan;
@@ -257,35 +257,6 @@ pub fn url_file(data: &[u8]) {
             assert_eq!(check_header(&name, &value), Ok(()));
         }
         assert_ne!(entry.body_file.as_deref(), Some(""));
-    }
-}
-
-/// Fuzz target: a session file, in both dialects. A parsed file has bursts with requests; every
-/// error has a position.
-///
-/// # Panics
-/// If not.
-pub fn wsesslog(data: &[u8]) {
-    let lines = data.split(|&b| b == b'\n').count();
-    for dialect in [Dialect::Httperf, Dialect::Prony] {
-        match parse_session_log(data, dialect) {
-            Ok(sessions) => {
-                assert!(!sessions.is_empty() && sessions.iter().all(|s| !s.is_empty()));
-                let mut last = 0;
-                for request in sessions.iter().flatten().flat_map(|burst| &burst.requests) {
-                    assert!(request.line > last && request.line <= lines, "{request:?}");
-                    assert!(!request.uri.is_empty() && check_method(request.method).is_ok());
-                    last = request.line;
-                }
-            }
-            Err(errors) => {
-                assert!(!errors.is_empty(), "refused without a reason");
-                for error in errors {
-                    let sentence = error.to_string();
-                    assert!(error.line <= lines && !sentence.contains('\n'), "{sentence:?}");
-                }
-            }
-        }
     }
 }
 
@@ -554,8 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn corpora_of_urls_and_session_logs() {
-        replay("wsesslog", super::wsesslog);
+    fn corpora_of_urls() {
         replay("url", super::url);
         replay("url_file", super::url_file);
     }

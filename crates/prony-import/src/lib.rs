@@ -27,6 +27,7 @@ mod postman;
 mod progress;
 mod scripts;
 mod secrets;
+pub mod session_log;
 mod shape;
 mod shell;
 mod text;

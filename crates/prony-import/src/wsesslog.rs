@@ -1,9 +1,9 @@
-//! httperf's session files (`--wsesslog`), with prony's additions, which prony-core reads.
+//! httperf's session files (`--wsesslog`), with prony's additions, as an import.
 
-use prony_core::plan::read_session_log;
-use prony_core::plan::{Dialect, LogErrorKind, LoggedBurst, LoggedRequest, Think};
+use prony_core::plan::Think;
 
 use crate::context::{Context, REQUESTS};
+use crate::session_log::{self, Dialect, LogErrorKind, LoggedBurst, LoggedRequest};
 use crate::url;
 use crate::{Body, Import, Request, Session, Step};
 
@@ -18,7 +18,7 @@ pub(crate) fn read(bytes: &[u8], context: &Context<'_>) -> Result<Import, String
         return Err(": more than 400,000 lines, and so more than 100,000 requests".into());
     }
     let mut import = Import { is_of_httperf: true, ..Import::default() };
-    let (sessions, errors) = read_session_log(bytes, Dialect::Prony);
+    let (sessions, errors) = session_log::read(bytes, Dialect::Prony);
     for error in errors {
         if error.kind == LogErrorKind::Empty {
             return Err(format!(":{}:{}: {}", error.line, error.column, error.kind));

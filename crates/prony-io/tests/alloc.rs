@@ -22,14 +22,15 @@ use prony_core::engine::Engine;
 use prony_core::layer::TlsContext;
 use prony_core::machine::{Action, Machine};
 use prony_core::plan::{
-    Burst, CallSpec, Calls, Dialect, Exchange, Expect, Framing, Load, Message, Plan, SessionKind,
-    Sessions, Stop, StreamPlan, Think, TlsSpec, TlsVersion,
+    Burst, CallSpec, Calls, Exchange, Expect, Framing, Load, Message, Plan, SessionKind, Sessions,
+    Stop, StreamPlan, Think, TlsSpec, TlsVersion,
 };
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::serve::Serve;
 use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Nanos, Span};
+use prony_import::session_log::{self, Dialect};
 use prony_io::{Control, Listen, Options, bind, run, serve};
 use rustls::ServerConnection;
 
@@ -392,7 +393,8 @@ fn loading_a_session_file_allocates_only_for_differences() {
     }
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     let mut calls = Calls::default();
-    let kinds = calls.add_log(text.as_bytes(), Dialect::Prony, Think::None, |request| CallSpec {
+    let log = (text.as_bytes(), Dialect::Prony);
+    let kinds = session_log::add_to(&mut calls, log, Think::None, |request| CallSpec {
         method: CallSpec::method_of(request.method),
         path: request.uri.to_owned(),
         ..CallSpec::default()

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use prony_core::plan::{
-    Burst, Calls, Cookies, Dialect, Expect, HttpVersion, Load, LogError, LogErrorKind,
-    LoggedRequest, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think,
+    Burst, Calls, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, SessionKind,
+    Sessions, Stop, Think,
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
+use prony_import::session_log::{self, Dialect, LogError, LogErrorKind, LoggedRequest};
 use prony_run::files::{self, FILE_MAX};
 
 use super::options::Opts;
@@ -289,7 +290,7 @@ fn logged(
     for template in templates {
         let call =
             |r: &LoggedRequest<'_>| template.call(r.method, r.uri, r.body.to_vec(), &r.headers);
-        let kinds = calls.add_log(&text, Dialect::Httperf, seconds(think), call);
+        let kinds = session_log::add_to(calls, (&text, Dialect::Httperf), seconds(think), call);
         of_server.push(kinds.map_err(refused)?);
     }
     if let [_] = templates {

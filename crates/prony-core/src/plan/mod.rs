@@ -1,6 +1,7 @@
 //! The plan of a run, already valid: the common form to which every front end compiles.
 
 mod body_file;
+mod calls;
 mod checks;
 mod clients;
 mod control;
@@ -27,7 +28,6 @@ mod stream;
 mod tls;
 mod tokens;
 mod websocket;
-mod wsesslog;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -43,6 +43,7 @@ use crate::vars::Extract;
 
 pub use crate::secret::Secret;
 pub use body_file::{BodyFile, ReadAt, Source};
+pub use calls::Calls;
 pub use checks::{Check, Checks, Condition, Order, Subject, TextTest};
 pub use clients::{Clients, Pace};
 pub use control::{Alternative, AtLimit, Control, Gate, Retry, RetryOn, Switch, Until};
@@ -69,10 +70,6 @@ pub use tls::{Resume, TlsSpec, TlsVersion, openssl_name};
 pub(crate) use tls::{group_id, suite_id, suite_ids, suite_name};
 pub use tokens::{TokenDialect, TokenLimit, TokenPlan, TokenTime};
 pub use websocket::{BroadcastPlan, WebSocketPlan};
-pub use wsesslog::{
-    Calls, Dialect, LogError, LogErrorKind, LoggedBurst, LoggedRequest, LoggedSession,
-    parse_session_log, read_session_log,
-};
 
 /// A whole run. Pure data: it can be saved, sent to another machine, and split by [`Plan::shard`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

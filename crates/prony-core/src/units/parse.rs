@@ -13,7 +13,9 @@ use super::Span;
 pub struct ParseError(String);
 
 impl ParseError {
-    pub(crate) fn new(sentence: impl Into<String>) -> Self {
+    /// With this sentence, which says what is wrong and what to write instead.
+    /// An error with this sentence.
+    pub fn new(sentence: impl Into<String>) -> Self {
         let sentence = sentence.into();
         if !sentence.contains(char::is_control) {
             return Self(sentence);

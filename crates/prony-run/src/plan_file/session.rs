@@ -1,6 +1,7 @@
 //! Sessions of a plan file: bursts of requests with think times between them.
 
-use prony_core::plan::{Burst, CallSpec, Control, Dialect, Pick, SessionKind, Sessions, Think};
+use prony_core::plan::{Burst, CallSpec, Control, Pick, SessionKind, Sessions, Think};
+use prony_import::session_log::{self, Dialect};
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Item, Section};
@@ -236,7 +237,7 @@ impl<'a> Requests<'a> {
         let mut calls = std::mem::take(&mut self.calls);
         let mut wrong = Vec::new();
         // Check all requests, whatever the errors in others.
-        let kinds = calls.add_log(text, Dialect::Prony, think, |request| {
+        let kinds = session_log::add_to(&mut calls, (text, Dialect::Prony), think, |request| {
             self.logged(request).unwrap_or_else(|why| {
                 wrong.push(format!("{name}:{}:{}: {why}", request.line, request.column));
                 CallSpec::default()

@@ -8,6 +8,8 @@ mod cookies;
 mod parts;
 #[path = "../../../../fuzz/shared/plan_file.rs"]
 mod plan_file;
+#[path = "../../../../fuzz/shared/wsesslog.rs"]
+mod wsesslog;
 
 use std::fs;
 use std::io::Write as _;
@@ -26,6 +28,7 @@ use crate::rig::prony;
 use cookies::cookies;
 use parts::parts;
 use plan_file::plan_file;
+use wsesslog::wsesslog;
 
 /// Pseudo-random numbers (a linear congruential generator).
 struct Draws(u64);
@@ -110,15 +113,19 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
 
 #[test]
 fn corpora_of_the_fuzzers() {
-    let targets: [(&str, usize, fn(&[u8])); 3] =
-        [("parts", 8, parts), ("plan_file", 20, plan_file), ("cookies", 20, cookies)];
-    for (name, least, target) in targets {
-        let files = corpus(name);
-        assert!(files.len() >= least, "{} files of {name}", files.len());
-        for file in files {
-            println!("{name}: {}", String::from_utf8_lossy(&file));
-            target(&file);
-        }
+    replay("parts", 8, parts);
+    replay("plan_file", 20, plan_file);
+    replay("cookies", 20, cookies);
+    replay("wsesslog", 20, wsesslog);
+}
+
+/// Runs a fuzz target over its corpus.
+fn replay(name: &str, least: usize, target: fn(&[u8])) {
+    let files = corpus(name);
+    assert!(files.len() >= least, "{} files of {name}", files.len());
+    for file in files {
+        println!("{name}: {}", String::from_utf8_lossy(&file));
+        target(&file);
     }
 }
 

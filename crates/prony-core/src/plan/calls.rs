@@ -1,11 +1,10 @@
-//! Compiles the sessions of a session file to those of a plan.
+//! The calls of a plan that is being built.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::{Dialect, LogError, LoggedRequest, read};
-use crate::plan::{Burst, CallSpec, SessionKind, Think};
+use super::CallSpec;
 
 /// The calls of a plan that is being built, without duplicates.
 #[derive(Clone, Debug, Default)]
@@ -80,39 +79,11 @@ impl Calls {
         self.calls
     }
 
-    /// Add the calls of a session file, and return its sessions. `call` makes the call of a
-    /// request;
-    /// `think` is the think time of bursts without their own. The first request of each burst
-    /// leads.
-    ///
-    /// # Errors
-    /// All errors in the file, in order.
-    pub fn add_log(
-        &mut self,
-        text: &[u8],
-        dialect: Dialect,
-        think: Think,
-        mut call: impl FnMut(&LoggedRequest<'_>) -> CallSpec,
-    ) -> Result<Vec<SessionKind>, Vec<LogError>> {
-        // A line has at most one request, and most requests differ. Reserved memory that is not
-        // used costs nothing, but moving the calls would.
-        let lines = memchr::memchr_iter(b'\n', text).count() + 1;
-        self.calls.reserve(lines);
-        self.previous.reserve(lines);
-        self.known.reserve(lines);
-        let mut kinds = Vec::new();
-        let errors = read(text, dialect, false, |session| {
-            let bursts = session.iter().map(|burst| {
-                let calls: Vec<_> =
-                    burst.requests.iter().map(|request| self.intern(call(request))).collect();
-                // A single request has none to lead.
-                let lead = calls.len() > 1;
-                Burst { calls, lead, think: burst.think.unwrap_or(think), repeat: 1, control: None }
-            });
-            let bursts = bursts.collect();
-            kinds.push(SessionKind { name: String::new(), weight: 1, bursts });
-        });
-        if errors.is_empty() { Ok(kinds) } else { Err(errors) }
+    /// Make room for this many more calls: moving them later would cost.
+    pub fn reserve(&mut self, more: usize) {
+        self.calls.reserve(more);
+        self.previous.reserve(more);
+        self.known.reserve(more);
     }
 }
 

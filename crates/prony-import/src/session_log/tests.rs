@@ -4,13 +4,12 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::CallSpec;
 
 /// The sessions as text, one line per request: `*` or `+` (first of a burst or not), position,
 /// method, URI, and the parts that are not empty. Or the errors.
 fn shown(text: impl AsRef<[u8]>, dialect: Dialect) -> String {
     let mut out = String::new();
-    match parse_session_log(text.as_ref(), dialect) {
+    match parse(text.as_ref(), dialect) {
         Err(errors) => errors.iter().for_each(|e| writeln!(out, "{e}").unwrap()),
         Ok(sessions) => {
             for (i, session) in sessions.iter().enumerate() {
@@ -156,7 +155,7 @@ four"
         "#]],
     );
     let bytes = b"/a contents=\"\xff\x00\"\n";
-    let sessions = parse_session_log(bytes, Dialect::Prony).unwrap();
+    let sessions = parse(bytes, Dialect::Prony).unwrap();
     assert_eq!(*sessions[0][0].requests[0].body, [0xff, 0]);
 }
 
@@ -293,7 +292,7 @@ fn equal_requests_are_one_call() {
         ..CallSpec::default()
     };
     let think = Think::Fixed(Span::from_secs(9));
-    let kinds = calls.add_log(text.as_bytes(), Dialect::Prony, think, make).unwrap();
+    let kinds = add_to(&mut calls, (text.as_bytes(), Dialect::Prony), think, make).unwrap();
     let paths: Vec<_> = calls.clone().into_vec().into_iter().map(|c| c.path).collect();
     assert_eq!(paths, ["/a", "/b", "/b", "/b"]);
     let bursts: Vec<_> =
@@ -320,7 +319,7 @@ fn large() -> String {
 #[test]
 fn parses_a_large_file() {
     let text = large();
-    let sessions = parse_session_log(text.as_bytes(), Dialect::Httperf).unwrap();
+    let sessions = parse(text.as_bytes(), Dialect::Httperf).unwrap();
     assert_eq!(sessions.len(), 1_000);
     assert!(sessions.iter().all(|s| s.len() == 10 && s.iter().all(|b| b.requests.len() == 10)));
 }
@@ -376,7 +375,7 @@ proptest! {
             }).collect()
         }).collect();
         let text = written(&sessions);
-        let mut back = parse_session_log(&text, Dialect::Prony).unwrap();
+        let mut back = parse(&text, Dialect::Prony).unwrap();
         for request in back.iter_mut().flatten().flat_map(|b| &mut b.requests) {
             (request.line, request.column) = (0, 0);
         }
@@ -386,7 +385,7 @@ proptest! {
     #[test]
     fn nothing_panics(text in r#"([/a \t\r\n'"\\#=é]|contents=|method=|think=|headers=|name=){0,40}"#) {
         for dialect in [Dialect::Httperf, Dialect::Prony] {
-            if let Err(errors) = parse_session_log(text.as_bytes(), dialect) {
+            if let Err(errors) = parse(text.as_bytes(), dialect) {
                 prop_assert!(!errors.is_empty());
                 prop_assert!(errors.iter().all(|e| !e.to_string().contains('\n')), "{:?}", errors);
             }

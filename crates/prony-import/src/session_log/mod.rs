@@ -5,18 +5,15 @@
 //! the first column starts a comment. The keys are `method=`, `think=` (the pause after the burst),
 //! `contents=` (the body), and prony's `headers=` and `name=`. Lengths and numbers are not limited.
 
-mod compile;
 mod value;
 
 use std::borrow::Cow;
 use std::fmt;
 
-use super::Think;
-use crate::secret::quoted_url;
-use crate::target::{check_method, parse_header};
-use crate::units::{ParseError, Span};
-
-pub use compile::Calls;
+use prony_core::plan::{Burst, CallSpec, Calls, SessionKind, Think};
+use prony_core::secret::quoted_url;
+use prony_core::target::{check_method, parse_header};
+use prony_core::units::{ParseError, Span};
 
 /// The rules to use where those of httperf and prony differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,29 +124,57 @@ impl fmt::Display for LogError {
 ///
 /// # Errors
 /// All errors in the file, in order, at most one per request.
-pub fn parse_session_log(
-    text: &[u8],
-    dialect: Dialect,
-) -> Result<Vec<LoggedSession<'_>>, Vec<LogError>> {
+pub fn parse(text: &[u8], dialect: Dialect) -> Result<Vec<LoggedSession<'_>>, Vec<LogError>> {
     let (sessions, errors) = collect(text, dialect, false);
     if errors.is_empty() { Ok(sessions) } else { Err(errors) }
 }
 
 /// Read what can be read of a session file: its sessions without the requests that have errors, and
 /// these errors in order.
-pub fn read_session_log(text: &[u8], dialect: Dialect) -> (Vec<LoggedSession<'_>>, Vec<LogError>) {
+pub fn read(text: &[u8], dialect: Dialect) -> (Vec<LoggedSession<'_>>, Vec<LogError>) {
     collect(text, dialect, true)
+}
+
+/// Add the calls of a session file to `calls`, and return its sessions. `call` makes the call of a
+/// request; `think` is the think time of bursts without their own. The first request of each burst
+/// leads.
+///
+/// # Errors
+/// All errors in the file, in order.
+pub fn add_to(
+    calls: &mut Calls,
+    (text, dialect): (&[u8], Dialect),
+    think: Think,
+    mut call: impl FnMut(&LoggedRequest<'_>) -> CallSpec,
+) -> Result<Vec<SessionKind>, Vec<LogError>> {
+    // A line has at most one request, and most requests differ. Reserved memory that is not used
+    // costs nothing, but moving the calls would.
+    calls.reserve(memchr::memchr_iter(b'\n', text).count() + 1);
+    let mut kinds = Vec::new();
+    let errors = each_session(text, dialect, false, |session| {
+        let bursts = session.iter().map(|burst| {
+            let calls: Vec<_> =
+                burst.requests.iter().map(|request| calls.intern(call(request))).collect();
+            // A single request has none to lead.
+            let lead = calls.len() > 1;
+            Burst { calls, lead, think: burst.think.unwrap_or(think), repeat: 1, control: None }
+        });
+        let bursts = bursts.collect();
+        kinds.push(SessionKind { name: String::new(), weight: 1, bursts });
+    });
+    if errors.is_empty() { Ok(kinds) } else { Err(errors) }
 }
 
 fn collect(text: &[u8], dialect: Dialect, keeps: bool) -> (Vec<LoggedSession<'_>>, Vec<LogError>) {
     let mut sessions = Vec::new();
-    let errors = read(text, dialect, keeps, |session| sessions.push(std::mem::take(session)));
+    let errors =
+        each_session(text, dialect, keeps, |session| sessions.push(std::mem::take(session)));
     (sessions, errors)
 }
 
 /// Read a session file and pass its sessions to `each`, with memory for only one of them. After an
 /// error, no more sessions are passed, unless the others are kept. Returns the errors.
-fn read<'a>(
+fn each_session<'a>(
     text: &'a [u8],
     dialect: Dialect,
     keeps: bool,
