@@ -172,6 +172,7 @@ mod tests {
     fn reports_large_files() {
         let text = "x".repeat(100 * 1024) + "\n";
         assert_eq!(findings_in("a.bin", &text).len(), 1);
+        assert_eq!(findings_in("docs/schema/a.json", &text), Vec::<String>::new());
     }
 
     #[test]
