@@ -58,6 +58,8 @@ const COMPARISONS: &str = "1000";
 const CARGO_MUTANTS: &str = "27.1.0";
 /// The modules to mutate: those that compute the figures, the schedule, and the engine.
 const MUTATED: [&str; 4] = ["record", "schedule", "summary", "engine"];
+/// The crates that they belong to.
+const MUTATED_CRATES: [&str; 2] = ["--package=prony-core", "--package=prony-stats"];
 /// Which sample `--sample` takes.
 const SEED: u64 = 1;
 /// The largest share of the mutants that may survive.
@@ -121,7 +123,7 @@ fn seeds() -> Result<()> {
 }
 
 fn capacity() -> Result<()> {
-    let test = ["test", "--locked", "--profile=fast", "-p", "prony-core", "--lib"];
+    let test = ["test", "--locked", "--profile=fast", "-p", "prony-stats", "--lib"];
     let mut bars = cargo(&test);
     let bars = bars.args(["capacity::tests", "--", "--nocapture", "--test-threads", "1"]);
     run(bars.env("PRONY_CAPACITY", "300 900000"))
@@ -144,20 +146,19 @@ fn mutants(chosen: &Chosen<'_>) -> Result<()> {
     let mut some = Vec::new();
     for place in MUTATED.iter().filter(|p| chosen.module.is_none_or(|m| m == **p)) {
         some.push("--file".to_owned());
-        some.push(format!("crates/prony-core/src/{place}/**"));
+        some.push(format!("crates/prony-{}/src/{place}/**", home(place)));
     }
     if let Some(shard) = chosen.shard {
         some.extend(["--shard".to_owned(), shard.to_owned()]);
     }
     if let Some(number) = chosen.sample {
-        let list =
-            shell::output(cargo(&["mutants", "--list", "--package=prony-core"]).args(&some))?;
+        let list = shell::output(cargo(&["mutants", "--list"]).args(MUTATED_CRATES).args(&some))?;
         let all = list.lines().count();
         let names = sample(list.lines(), number, SEED);
         println!("{} of {all} mutants, at random, with seed {SEED}", names.len());
         some.extend(only(names));
     }
-    let quick = pass(&dir.join("unit"), &some, &["prony-core"], &["--lib"])?;
+    let quick = pass(&dir.join("unit"), &some, &["prony-core", "prony-stats"], &["--lib"])?;
     if quick.missed.is_empty() {
         return quick.judge(&quick.missed);
     }
@@ -165,6 +166,11 @@ fn mutants(chosen: &Chosen<'_>) -> Result<()> {
     let names = only(quick.missed.iter().map(String::as_str));
     let slow = pass(&dir.join("whole"), &names, &["prony-sim", "prony-report", "prony-run"], &[])?;
     quick.judge(&slow.missed)
+}
+
+/// The crate of a module, without `prony-`.
+fn home(module: &str) -> &'static str {
+    if module == "summary" { "stats" } else { "core" }
 }
 
 /// Arguments that choose these mutants.
@@ -215,8 +221,8 @@ impl Found {
 
 fn pass(dir: &Path, which: &[String], packages: &[&str], tests: &[&str]) -> Result<Found> {
     fs::create_dir_all(dir)?;
-    let mut command = cargo(&["mutants", "--package", "prony-core", "--timeout", TIMEOUT]);
-    command.args(["--baseline", "skip", "--output"]).arg(dir).args(which);
+    let mut command = cargo(&["mutants", "--timeout", TIMEOUT]);
+    command.args(MUTATED_CRATES).args(["--baseline", "skip", "--output"]).arg(dir).args(which);
     // As in `TEST_PROFILE`. Without optimization the tests take minutes.
     command.args(["--profile", "release", "--cargo-arg=--config=.cargo/ci.toml"]);
     command.args(["--test-package", &packages.join(",")]).arg("--").args(tests);

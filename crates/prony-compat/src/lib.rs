@@ -25,8 +25,8 @@ use std::path::Path;
 pub use httperf::fuzzing;
 use prony_core::plain::{Sink, plain};
 use prony_core::secret::HIDDEN;
-use prony_core::summary::CommandLine;
 use prony_io::SetupError;
+use prony_stats::summary::CommandLine;
 
 use prony_run::error::Error;
 use prony_run::output;

@@ -9,9 +9,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
 
-pub mod capacity;
 mod check;
-pub mod comparison;
 pub mod director;
 pub mod echo;
 pub mod engine;
@@ -27,6 +25,7 @@ pub mod http2;
 pub mod layer;
 pub mod machine;
 pub mod messages;
+pub mod meter;
 pub mod plain;
 pub mod plan;
 pub mod proto;
@@ -37,7 +36,6 @@ pub mod schedule;
 pub mod script;
 pub mod secret;
 pub mod serve;
-pub mod summary;
 pub mod target;
 pub mod threshold;
 pub mod tls_server;

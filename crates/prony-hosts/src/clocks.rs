@@ -1,8 +1,8 @@
 //! The offset of a worker's wall clock from the driver's, by Cristian's method: of several round
 //! trips, the fastest is used, and the worker's clock is compared with its midpoint.
 
-use prony_core::summary::ClockOffset;
 use prony_core::units::Span;
+use prony_stats::summary::ClockOffset;
 
 /// The fastest round trip so far.
 #[derive(Clone, Copy, Debug, Default)]

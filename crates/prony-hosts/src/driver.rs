@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use prony_core::machine::StopRequest;
 use prony_core::plan::{Plan, Shard};
 use prony_core::record::series::Block;
-use prony_core::summary::{CommandLine, Loss, Summary};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, clock};
 use prony_report::json;
 use prony_run::error::Error;
 use prony_run::merge;
+use prony_stats::summary::{CommandLine, Loss, Summary};
 
 use crate::clocks::{Samples, translated};
 use crate::engine::{Engine, Event};

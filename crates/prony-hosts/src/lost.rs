@@ -6,8 +6,8 @@ use prony_core::fault::FaultClass;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
 use prony_core::record::series::{Series, bin_value};
-use prony_core::summary::{Part, RunInfo, Summary};
 use prony_core::units::{Nanos, Span};
+use prony_stats::summary::{Part, RunInfo, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Tick, TickInterval};

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read as _};
 use prony_core::fault::Fault;
 use prony_core::plan::{Plan, Secret, Shard};
 use prony_core::record::series::{Block, Cell};
-use prony_core::summary::CommandLine;
+use prony_stats::summary::CommandLine;
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol. It increases if a message changes its meaning or is removed.

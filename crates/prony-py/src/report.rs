@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use prony_core::summary::Summary;
 use prony_report::{Format, Style};
 use prony_run::exit::{Accepted, Exit};
 use prony_run::output::Outputs;
+use prony_stats::summary::Summary;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

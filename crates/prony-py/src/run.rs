@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use prony::commands::embedded;
 use prony::embedding::{self, Embedding, Event, Tick};
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::Control;
 use prony_report::phased::Phased as Phases;
 use prony_run::error::Error;
 use prony_run::exit::{Accepted, Exit};
 use prony_run::phases::Stops;
+use prony_stats::summary::Summary;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -5,11 +5,11 @@ mod text;
 
 use std::fmt::Write as _;
 
-use prony_core::comparison::{
-    Answer, Compared, Design, Figure, Held, Measured, Outcome, Rounds, Shape,
-};
 use prony_core::record::hist::Hist;
 use prony_core::units::Span;
+use prony_stats::comparison::{
+    Answer, Compared, Design, Figure, Held, Measured, Outcome, Rounds, Shape,
+};
 use serde::Serialize;
 
 pub(crate) use text::{shown, value};
@@ -268,7 +268,7 @@ impl Comparison {
             self.changes.extend(changes);
             let shapes = against.distribution.iter();
             self.distributions.extend(shapes.map(|s| Distribution::of(&target, s, design)));
-            let limit = |(limit, held): &(prony_core::comparison::Limit, Held)| {
+            let limit = |(limit, held): &(prony_stats::comparison::Limit, Held)| {
                 let compared = against.figures.iter().find(|c| c.figure == limit.figure);
                 Limit {
                     target: target.clone(),
@@ -426,7 +426,7 @@ impl Change {
 
 impl Distribution {
     fn of(target: &str, shape: &Shape, design: &Design) -> Self {
-        let quantile = |band: &prony_core::comparison::Band| Quantile {
+        let quantile = |band: &prony_stats::comparison::Band| Quantile {
             quantile: band.quantile,
             ratio: band.estimate.exp(),
             ratio_lo: band.interval.lo.exp(),

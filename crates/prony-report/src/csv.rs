@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use prony_core::summary::Summary;
 use prony_core::units::Span;
+use prony_stats::summary::Summary;
 
 /// The header line. `docs/json.md` documents it with the series of the JSON report.
 pub(super) const HEADER: &str =

@@ -2,7 +2,7 @@
 //! step and shows at the run.
 
 use prony_core::plain;
-use prony_core::summary::{Conclusion, Summary, Weight};
+use prony_stats::summary::{Conclusion, Summary, Weight};
 
 use super::comparison::Comparison;
 use super::{text, words};
@@ -101,9 +101,9 @@ mod tests {
     fn what_is_accepted_is_no_failure_in_any_format() {
         use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
         use prony_core::record::Tally;
-        use prony_core::summary::{Accepted, RunInfo};
         use prony_core::target::Endpoint;
         use prony_core::units::{Nanos, Span};
+        use prony_stats::summary::{Accepted, RunInfo};
 
         let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
         let load = Load::Closed { connections: 1, think: Think::None };

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 /// Lines per halving of the distance to 100 %, as in the HdrHistogram tools.
 const TICKS: u32 = 5;

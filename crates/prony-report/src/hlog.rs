@@ -7,7 +7,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 use prony_core::plain;
 use prony_core::record::Tally;
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 pub(super) fn render(summary: &Summary) -> Vec<u8> {
     let mut builder = IntervalLogWriterBuilder::new();

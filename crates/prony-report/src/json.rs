@@ -20,12 +20,14 @@ mod tokens;
 use std::collections::BTreeMap;
 
 use prony_core::fault::{Fault, FaultClass};
+use prony_core::meter::WorkerStats;
 use prony_core::plan::Plan;
+use prony_core::record::Row;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
-use prony_core::summary::{Figures, QUANTILES, Row, RunInfo, Summary, WorkerStats};
 use prony_core::units::Span;
+use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
+use prony_stats::summary::{Figures, QUANTILES, RunInfo, Summary};
 use serde::{Deserialize, Serialize};
 
 use super::logged::Logged;

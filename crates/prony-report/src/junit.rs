@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use prony_core::plain::{Sink, plain};
-use prony_core::summary::{Conclusion, Summary, Weight};
+use prony_stats::summary::{Conclusion, Summary, Weight};
 
 use super::phased::{Outcome as Ended, Phased};
 use super::{text, units, words};

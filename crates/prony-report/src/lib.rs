@@ -1,5 +1,5 @@
 //! The reports of a finished run. Each format is one file here and one golden file in the tests.
-//! All of them show the figures of `prony_core::summary` and compute none.
+//! All of them show the figures of `prony_stats::summary` and compute none.
 
 mod abreast;
 pub mod capacity;
@@ -33,7 +33,7 @@ pub mod units;
 pub mod words;
 
 pub use plot::{OverSize, over_size};
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 /// An output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ pub fn appendix(summary: &Summary, style: Style, remarks: &[String]) -> String {
 /// The complete report. Text formats end with a line feed. Only the text report uses the style.
 /// Secrets are hidden unless [`RunInfo::secrets_shown`] is set.
 ///
-/// [`RunInfo::secrets_shown`]: prony_core::summary::RunInfo::secrets_shown
+/// [`RunInfo::secrets_shown`]: prony_stats::summary::RunInfo::secrets_shown
 pub fn render(format: Format, summary: &Summary, style: &Style) -> Vec<u8> {
     let summary = &redact::shown(summary);
     match format {

@@ -2,9 +2,9 @@
 
 use prony_core::record::hist::Hist;
 use prony_core::record::{StreamTime, Tally};
-use prony_core::summary::Summary;
-use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_core::units::Span;
+use prony_stats::summary::Summary;
+use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 
 /// The percentiles that reports show first.
 pub(crate) const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)];

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use prony_core::plain;
-use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
-use prony_core::summary::{Conclusion, QUANTILES, Summary, Weight};
+use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
+use prony_stats::summary::{Conclusion, QUANTILES, Summary, Weight};
 
 use super::phased::{COLUMNS, Phased};
 use super::{text, units, words};

@@ -1,8 +1,8 @@
 //! The report of a plan with phases: the ordinary report of each phase, and a row for each in an
 //! overview.
 
-use prony_core::summary::{Checked, Outcome as Decided, Summary, Weight};
 use prony_core::units::Span;
+use prony_stats::summary::{Checked, Outcome as Decided, Summary, Weight};
 use serde::{Deserialize, Serialize};
 
 use super::{Format, redact, units, words};

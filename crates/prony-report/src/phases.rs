@@ -2,8 +2,8 @@
 
 use prony_core::record::Phases;
 use prony_core::record::hist::Hist;
-use prony_core::summary::Summary;
 use prony_core::units::Span;
+use prony_stats::summary::Summary;
 
 use super::units;
 

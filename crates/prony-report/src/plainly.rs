@@ -1,8 +1,8 @@
 //! What is wrong with a run, for readers who do not know the terms of the whole report: a sentence
 //! each.
 
-use prony_core::summary::{Judgment, Reason, Summary};
 use prony_core::units::Span;
+use prony_stats::summary::{Judgment, Reason, Summary};
 
 use super::words::{lacked_time, more_threads, noun, other_protocol, reason};
 use super::{main_times, units};

@@ -4,7 +4,7 @@
 use prony_core::plan::{Plan, PlanSize};
 use prony_core::record::Tally;
 use prony_core::secret::{HIDDEN, shown_header};
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 /// The run as reports show it: with an excerpt of a large plan and the size of the full one, and
 /// without secrets in plan and command line.

@@ -1,9 +1,9 @@
 //! A trend: the figures of many runs one after another, with the steps between them.
 
-use prony_core::comparison::{Figure, Measured, RUNS_MIN, SIDE_MIN, steps};
 use prony_core::plain;
-use prony_core::summary::Summary;
-use prony_core::summary::confidence::Confidence;
+use prony_stats::comparison::{Figure, Measured, RUNS_MIN, SIDE_MIN, steps};
+use prony_stats::summary::Summary;
+use prony_stats::summary::confidence::Confidence;
 use serde::Serialize;
 
 use super::lines::Lines;
@@ -153,7 +153,7 @@ impl Course {
             _ => "ns",
         };
         let back = |v: f64| if figure.is_ratio() { v.exp() } else { v };
-        let step = |s: &prony_core::comparison::Step| {
+        let step = |s: &prony_stats::comparison::Step| {
             let run = known[s.at].0;
             let (before, after) = (back(s.before), back(s.after));
             let label = runs[run].label.clone();
@@ -205,9 +205,9 @@ mod tests {
     use super::super::Format;
     use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
     use prony_core::record::Tally;
-    use prony_core::summary::RunInfo;
     use prony_core::target::Endpoint;
     use prony_core::units::{Nanos, Span};
+    use prony_stats::summary::RunInfo;
 
     use super::*;
 

@@ -9,12 +9,12 @@ mod thresholds;
 
 use prony_core::fault::Fault;
 use prony_core::plan::{Plan, status_text};
-use prony_core::summary::confidence::{Goal, NoInterval};
-use prony_core::summary::{
-    Bottleneck, Change, Figure, Judgment, Queued, Reason, Summary, Verdict, Waiting,
-};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
+use prony_stats::summary::confidence::{Goal, NoInterval};
+use prony_stats::summary::{
+    Bottleneck, Change, Figure, Judgment, Queued, Reason, Summary, Verdict, Waiting,
+};
 
 use super::{hosts, units};
 pub(crate) use first_failure::{first_failure, other_protocol};

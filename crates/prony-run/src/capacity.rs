@@ -1,12 +1,12 @@
 //! Runs the trials of a search for a capacity, on the network or in virtual time.
 
-use prony_core::capacity::{Answer, Observed, Search, Settings, Step, Trial, refusal};
 use prony_core::plan::{Load, Plan, Stop};
 use prony_core::schedule::RatePlan;
-use prony_core::summary::{Summary, Verdict};
 use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use prony_report::words;
+use prony_stats::capacity::{Answer, Observed, Search, Settings, Step, Trial, refusal};
+use prony_stats::summary::{Summary, Verdict};
 
 use crate::error::Error;
 
@@ -92,8 +92,8 @@ pub fn check_thresholds(thresholds: &[Threshold]) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::capacity::{By, Finding};
     use prony_core::serve::{Latency, ServerBehavior};
+    use prony_stats::capacity::{By, Finding};
 
     use super::*;
     use crate::plan_file;

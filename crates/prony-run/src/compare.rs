@@ -3,15 +3,15 @@
 mod blocks;
 
 use blocks::Blocks;
-use prony_core::comparison::{
-    Answer, Block, Comparison, Design, Measured, SavedRun, compare_saved,
-};
 use prony_core::plan::{Load, Plan, Shard};
-use prony_core::summary::{Summary, Verdict};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_report::comparison as report;
 use prony_report::{text, words};
+use prony_stats::comparison::{
+    Answer, Block, Comparison, Design, Measured, SavedRun, compare_saved,
+};
+use prony_stats::summary::{Summary, Verdict};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -256,13 +256,14 @@ fn comparable(plan: &Plan) -> Plan {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::comparison::{Figure, Held, MARGIN, Rounds};
     use prony_core::fault::Fault;
+    use prony_core::meter::WorkerStats;
     use prony_core::record::hist::Hist;
     use prony_core::record::{Tally, TimeLowerBound};
     use prony_core::serve::{Latency, ServerBehavior};
-    use prony_core::summary::{RunInfo, WorkerStats};
     use prony_core::units::Nanos;
+    use prony_stats::comparison::{Figure, Held, MARGIN, Rounds};
+    use prony_stats::summary::RunInfo;
 
     use super::*;
     use crate::plan_file;

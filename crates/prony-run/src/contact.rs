@@ -4,10 +4,10 @@ use prony_core::engine::PATIENCE;
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::summary::Summary;
 use prony_core::units::{Nanos, Span};
 use prony_io::Live;
 use prony_report::units;
+use prony_stats::summary::Summary;
 
 use crate::error::Error;
 use crate::target_process::endpoint_name;
@@ -129,7 +129,8 @@ impl Silence {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::summary::{RunInfo, WorkerStats};
+    use prony_core::meter::WorkerStats;
+    use prony_stats::summary::RunInfo;
 
     use super::*;
     use crate::plan_file;

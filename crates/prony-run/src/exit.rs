@@ -1,8 +1,8 @@
 //! The exit codes. The help text, `docs/options.md` and the tests use this table.
 
-pub use prony_core::summary::Accepted;
-use prony_core::summary::{Conclusion, Reason, Summary, Weight};
 use prony_report::phased::Phased;
+pub use prony_stats::summary::Accepted;
+use prony_stats::summary::{Conclusion, Reason, Summary, Weight};
 
 /// An exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +112,12 @@ impl Exit {
 #[cfg(test)]
 mod tests {
     use prony_core::fault::Fault;
+    use prony_core::meter::WorkerStats;
     use prony_core::record::Tally;
     use prony_core::serve::{Latency, ServerBehavior};
-    use prony_core::summary::{RunInfo, WorkerStats};
     use prony_core::units::Span;
     use prony_report::{Format, Style};
+    use prony_stats::summary::RunInfo;
 
     use super::*;
     use crate::plan_file;

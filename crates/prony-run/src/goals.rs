@@ -1,10 +1,10 @@
 //! Stops a load when its figures have reached the requested precision.
 
 use prony_core::plan::Plan;
-use prony_core::summary::Summary;
-use prony_core::summary::confidence::{Goal, NoInterval, TimeKind, Until, Watch};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live};
+use prony_stats::summary::Summary;
+use prony_stats::summary::confidence::{Goal, NoInterval, TimeKind, Until, Watch};
 
 /// The age at which blocks are complete: workers report them 20 times per second.
 pub(crate) const COMPLETE_AFTER: Span = Span::from_millis(250);

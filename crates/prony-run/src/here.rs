@@ -4,8 +4,8 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 
 use prony_core::plan::Plan;
-use prony_core::summary::LocalTarget;
 use prony_core::target::Endpoint;
+use prony_stats::summary::LocalTarget;
 
 /// The first endpoint with an address of this machine. `addresses` are the resolved addresses of
 /// the endpoints.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use prony_core::plain::{self, Sink, plain};
-use prony_core::summary::Summary;
 use prony_report::{self as report, Format, Saved, Style};
+use prony_stats::summary::Summary;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Error;
@@ -191,8 +191,9 @@ mod tests {
     use std::path::Path;
 
     use expect_test::expect;
+    use prony_core::meter::WorkerStats;
     use prony_core::record::Tally;
-    use prony_core::summary::{RunInfo, WorkerStats};
+    use prony_stats::summary::RunInfo;
 
     use super::*;
     use crate::plan_file;

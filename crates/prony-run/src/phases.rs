@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use prony_core::plan::{Load, Plan};
 use prony_core::rng::{self, Stream};
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::{Control, limits};
 use prony_report::phased::{Outcome, Start};
 use prony_report::units;
+use prony_stats::summary::Summary;
 
 use crate::builder::Planned;
 use crate::error::Error;

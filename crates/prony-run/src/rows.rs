@@ -1,9 +1,9 @@
 //! What a report notes about tables whose rows are used once.
 
 use prony_core::script::{Exhausted, PickRow, Table};
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_report::units;
+use prony_stats::summary::Summary;
 
 /// The notes about tables that had no rows left, in full sentences.
 pub(crate) fn notes(summary: &Summary) -> Vec<String> {

@@ -8,13 +8,13 @@ use prony_core::feed::Feeds;
 use prony_core::plan::{Cookies, Load, Plan, Stop, StreamFormat};
 use prony_core::schedule::RateChange;
 use prony_core::serve::{EventBehavior, Latency, ServerBehavior};
-use prony_core::summary::confidence::{Goal, GoalFigure, Until, Watch};
-use prony_core::summary::{Accepted, CommandLine, Deciding, Part, RunInfo, Sequential, Summary};
 use prony_core::threshold::{Counted, Figure, Scalar, Threshold, Timed};
 use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision};
 use prony_report::units;
 use prony_sim::Extras;
+use prony_stats::summary::confidence::{Goal, GoalFigure, Until, Watch};
+use prony_stats::summary::{Accepted, CommandLine, Deciding, Part, RunInfo, Sequential, Summary};
 
 use crate::abort;
 use crate::contact;
@@ -477,8 +477,8 @@ fn host() -> String {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::meter::WorkerStats;
     use prony_core::record::Tally;
-    use prony_core::summary::WorkerStats;
 
     use super::*;
     use crate::plan_file;

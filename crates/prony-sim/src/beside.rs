@@ -3,10 +3,10 @@
 use prony_core::engine::{self, AnyEngine};
 use prony_core::fault::Fault;
 use prony_core::machine::{Action, Machine, StopRequest};
+use prony_core::meter::WorkerStats;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
 use prony_core::serve::{Serve, ServerBehavior};
-use prony_core::summary::WorkerStats;
 use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::run::{Extras, engines, for_plan, setup, stats};

@@ -6,11 +6,11 @@ use prony_core::echo::{self, EchoBehavior};
 use prony_core::engine::{self, AnyEngine, Engine, Taps};
 use prony_core::feed::Feeds;
 use prony_core::machine::Machine;
+use prony_core::meter::WorkerStats;
 use prony_core::plan::Plan;
 use prony_core::proto::Carrier;
 use prony_core::record::Tally;
 use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
-use prony_core::summary::WorkerStats;
 use prony_core::tokenizer::Tokenizers;
 use prony_core::units::{Nanos, Span};
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use prony_core::plan::Plan;
-use prony_core::summary::Summary;
 use prony_core::units::{Nanos, Span};
 use prony_hosts::driver::Status;
 use prony_io::{Control, Live};
@@ -17,6 +16,7 @@ use prony_report::phased::Phased;
 use prony_run::exit::Accepted;
 use prony_run::phases::Stops;
 use prony_run::progress::{Phase, Snapshot};
+use prony_stats::summary::Summary;
 
 use crate::users::Users;
 

@@ -12,7 +12,6 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
-use prony_core::summary::Summary;
 use prony_core::units::Nanos;
 use prony_io::{Control, Live, Options as IoOptions, SocketOptions, Taps};
 use prony_report::{Style, appendix};
@@ -20,6 +19,7 @@ use prony_run::error::Error;
 use prony_run::interrupt::{Ending, stoppable};
 use prony_run::output::{self, Outputs};
 use prony_run::run;
+use prony_stats::summary::Summary;
 
 use self::observe::{Looker, Seen};
 use self::options::{Asked, Options};

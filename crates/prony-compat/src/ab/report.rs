@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::plan::openssl_name;
 use prony_core::record::Stamps;
-use prony_core::summary::Summary;
 use prony_core::units::Span;
+use prony_stats::summary::Summary;
 
 use super::observe::Seen;
 use super::options::Options;

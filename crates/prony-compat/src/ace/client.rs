@@ -8,7 +8,6 @@ use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Exchange, Framing, Message, Plan, Stop};
 use prony_core::record::Observer;
 use prony_core::record::bins::Bins;
-use prony_core::summary::Summary;
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
 use prony_io::{Control, Live, Options as IoOptions, SocketOptions};
@@ -16,6 +15,7 @@ use prony_report::{Style, appendix};
 use prony_run::interrupt::{Ending, stoppable};
 use prony_run::output::lines_to_stderr;
 use prony_run::run::{self, Provenance};
+use prony_stats::summary::Summary;
 
 use super::histogram::{Frame, render};
 use super::options::{Options, Transport};

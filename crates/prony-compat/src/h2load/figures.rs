@@ -2,8 +2,8 @@
 
 use prony_core::fault::Fault;
 use prony_core::record::ClientTally;
-use prony_core::summary::Summary;
 use prony_core::units::Nanos;
+use prony_stats::summary::Summary;
 
 use super::stats::Row;
 

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::thread;
 
 use prony_core::plan::{HttpVersion, Plan};
-use prony_core::summary::Summary;
 use prony_io::{Live, Options as IoOptions, Taps};
 use prony_report::{Style, appendix};
 use prony_run::error::Error;
 use prony_run::interrupt::{Ending, stoppable};
 use prony_run::output::{self, Outputs};
 use prony_run::run;
+use prony_stats::summary::Summary;
 
 use self::figures::Figures;
 use self::options::{Asked, Options};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use prony_core::plan::Plan;
 use prony_core::record::FirstHandshake;
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 use super::figures::Figures;
 use super::options::{Edition, Options};

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use prony_core::fault::Fault;
-use prony_core::summary::Summary;
 use prony_core::units::Span;
+use prony_stats::summary::Summary;
 
 use prony_report::{self, Style, words};
 

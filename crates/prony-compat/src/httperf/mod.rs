@@ -23,14 +23,15 @@ mod values;
 use std::path::Path;
 use std::sync::Arc;
 
+use prony_core::meter::WorkerStats;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::summary::{RunInfo, Summary, WorkerStats};
 use prony_io::{Control, Peak, limits};
 use prony_run::error::Error;
 use prony_run::interrupt::catch;
 use prony_run::output::{self, Outputs};
 use prony_run::{plan_file, run};
+use prony_stats::summary::{RunInfo, Summary};
 
 use super::Call;
 use live::{Watch, say};

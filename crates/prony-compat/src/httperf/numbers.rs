@@ -6,8 +6,8 @@ use prony_core::fault::Fault;
 use prony_core::plan::Plan;
 use prony_core::record::hist::Hist;
 use prony_core::record::{SessionTally, Tally};
-use prony_core::summary::Summary;
 use prony_core::units::Span;
+use prony_stats::summary::Summary;
 
 use super::options::Opts;
 use super::report::{Errors, Lengths, Numbers, Rate, SessionNumbers, Spread};
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     fn an_empty_run_has_valid_numbers() {
         let plan = super::super::plan::tests::plan_of("--num-conns 1");
-        let parts = vec![(None, Tally::default(), prony_core::summary::WorkerStats::default())];
-        let summary = Summary::from_parts(plan, prony_core::summary::RunInfo::default(), parts);
+        let parts = vec![(None, Tally::default(), prony_core::meter::WorkerStats::default())];
+        let summary = Summary::from_parts(plan, prony_stats::summary::RunInfo::default(), parts);
         let n = numbers(&Opts::new("httperf"), &summary, None, 0);
         let text = n.render();
         assert_eq!(n, Numbers::default());

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use prony_core::fault::{Fault, FaultClass};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::summary::Summary;
 use prony_core::units::{Nanos, Span};
+use prony_stats::summary::Summary;
 
 use super::options::Options;
 use super::units::{self, column};
@@ -227,7 +227,8 @@ fn quantile(h: &Hist, percent: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::summary::{RunInfo, WorkerStats};
+    use prony_core::meter::WorkerStats;
+    use prony_stats::summary::RunInfo;
 
     use super::super::options::{Asked, read};
     use super::super::plan::of;

@@ -7,6 +7,7 @@ mod clients;
 mod control;
 mod data;
 mod deal;
+mod due;
 mod excerpt;
 mod exchange;
 mod follow;

@@ -161,7 +161,7 @@ impl RatePlan {
 
 impl RatePiece {
     /// The part between two times since its start; `None` stands for its end.
-    pub(crate) fn part(&self, from: Span, to: Option<Span>) -> Self {
+    pub fn part(&self, from: Span, to: Option<Span>) -> Self {
         let rate = |t: Span| self.from + self.slope() * t.as_secs_f64();
         Self {
             from: if from == Span::ZERO { self.from } else { rate(from) },
@@ -189,7 +189,7 @@ impl RatePiece {
 /// Each time is computed from the start of its piece, so errors do not accumulate: they stay below
 /// a nanosecond in runs of weeks.
 #[derive(Clone, Debug)]
-pub(crate) struct Inverse {
+pub struct Inverse {
     pieces: Vec<Piece>,
     current: usize,
 }
@@ -205,7 +205,8 @@ struct Piece {
 }
 
 impl Inverse {
-    pub(crate) fn new(plan: &RatePlan) -> Self {
+    /// That of this plan.
+    pub fn new(plan: &RatePlan) -> Self {
         let mut start = Span::ZERO;
         let mut pieces = Vec::with_capacity(plan.pieces.len());
         for piece in &plan.pieces {
@@ -234,7 +235,7 @@ impl Inverse {
     /// The last time at which the integral equals `arrivals`, to the nearest nanosecond; `None`
     /// after the end of the plan.
     #[inline]
-    pub(crate) fn at(&mut self, arrivals: f64) -> Option<Span> {
+    pub fn at(&mut self, arrivals: f64) -> Option<Span> {
         while let Some(piece) = self.pieces.get(self.current) {
             match piece.at(arrivals) {
                 Some(at) if at < piece.end => return Some(at),

@@ -1,10 +1,10 @@
 //! The report of the whole run.
 
 use prony_core::plan::{Load, Plan};
-use prony_core::summary::{ClockOffset, Loss, Part, Summary};
 use prony_core::units::{Nanos, Span};
 use prony_run::error::Error;
 use prony_run::merge;
+use prony_stats::summary::{ClockOffset, Loss, Part, Summary};
 
 use super::Driver;
 use crate::lost::{self, Reported};

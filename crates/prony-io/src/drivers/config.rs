@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use prony_core::machine::Machine;
-use prony_core::summary::{Stalls, StampClock, Transport};
+use prony_core::meter::{Stalls, StampClock, Transport};
 use prony_core::units::{Nanos, Span};
 
 use super::dedicated::DedicatedThreads;

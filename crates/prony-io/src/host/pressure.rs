@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use prony_core::summary::{CpuPressure, SchedDelay};
+use prony_core::meter::{CpuPressure, SchedDelay};
 use prony_core::units::Span;
 use rustix::param::clock_ticks_per_second;
 

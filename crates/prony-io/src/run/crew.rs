@@ -6,7 +6,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use prony_core::machine::Machine;
-use prony_core::summary::WorkerStats;
+use prony_core::meter::WorkerStats;
 use prony_core::units::{Nanos, Span};
 
 use super::control::Control;

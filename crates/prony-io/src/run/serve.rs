@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 
 use prony_core::machine::Machine;
-use prony_core::summary::WorkerStats;
+use prony_core::meter::WorkerStats;
 use prony_core::units::{Nanos, Span};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 

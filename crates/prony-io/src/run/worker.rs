@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use prony_core::engine::{self, AnyEngine, Contact};
 use prony_core::feed::Feed;
 use prony_core::layer::TlsContext;
+use prony_core::meter::{CpuPressure, WorkerStats};
 use prony_core::plan::{Load, Plan, ProxySpec, Think};
 use prony_core::record::Tally;
-use prony_core::summary::{CpuPressure, WorkerStats};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Span};
 

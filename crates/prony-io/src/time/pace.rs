@@ -2,7 +2,7 @@
 //! that end at the machine's deadlines.
 
 use prony_core::machine::StopRequest;
-use prony_core::summary::Stalls;
+use prony_core::meter::Stalls;
 use prony_core::units::{Nanos, Span};
 
 use crate::time::clock::Clock;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use prony_core::machine::StopRequest;
-use prony_core::summary::Stalls;
+use prony_core::meter::Stalls;
 use prony_core::units::{Nanos, Span};
 
 /// The mean interval of pulses: progress and the stop flag are checked about 20 times a second.

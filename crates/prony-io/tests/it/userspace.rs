@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use prony_core::echo::{Echo, EchoBehavior};
 use prony_core::fault::Fault;
+use prony_core::meter::{Sctp, SctpStack};
 use prony_core::plan::{Framing, Load, Message, Plan, Stop, Think};
 use prony_core::record::Tally;
-use prony_core::summary::{Sctp, SctpStack};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
 use prony_io::error::Refusal;

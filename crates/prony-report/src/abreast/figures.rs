@@ -4,9 +4,9 @@ use prony_core::fault::Fault;
 use prony_core::plan::status_text;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::summary::confidence::Confidence;
-use prony_core::summary::{Figures, QUANTILES, Summary, share_of_check};
 use prony_core::units::Span;
+use prony_stats::summary::confidence::Confidence;
+use prony_stats::summary::{Figures, QUANTILES, Summary, share_of_check};
 
 use super::super::text::{goodput_of, table};
 use super::super::{Saved, main_times, words};

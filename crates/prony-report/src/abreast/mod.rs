@@ -5,8 +5,8 @@ mod data;
 mod figures;
 mod text;
 
-use prony_core::summary::Summary;
-use prony_core::summary::confidence::Interval;
+use prony_stats::summary::Summary;
+use prony_stats::summary::confidence::Interval;
 
 use super::units;
 pub(super) use data::{csv, json, markdown};

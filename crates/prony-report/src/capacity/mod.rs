@@ -3,7 +3,7 @@
 
 mod text;
 
-use prony_core::capacity::{Answer, By, Finding, Point, Purpose, Stop};
+use prony_stats::capacity::{Answer, By, Finding, Point, Purpose, Stop};
 use serde::Serialize;
 
 use super::units;

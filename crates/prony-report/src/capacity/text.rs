@@ -1,6 +1,6 @@
 //! The text report, and the sentences of all reports of a capacity.
 
-use prony_core::capacity::{Answer, By, Estimate, Finding, Lack, Limit, Point, Scalability};
+use prony_stats::capacity::{Answer, By, Estimate, Finding, Lack, Limit, Point, Scalability};
 
 use super::super::lines::Lines;
 use super::super::units;

@@ -1,6 +1,6 @@
 use super::super::Format;
-use prony_core::comparison::{self, MARGIN};
 use prony_core::rng::{Sequence, Stream};
+use prony_stats::comparison::{self, MARGIN};
 
 use super::*;
 

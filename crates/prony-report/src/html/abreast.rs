@@ -2,7 +2,7 @@
 //! run.
 
 use maud::{Markup, html};
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 use super::super::plot::Distribution;
 use super::super::{Saved, abreast, words};

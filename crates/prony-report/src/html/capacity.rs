@@ -1,7 +1,7 @@
 //! A capacity as an HTML page: the answer, the load-latency curve, and the trials.
 
 use maud::{Markup, html};
-use prony_core::capacity::{By, Estimate, Finding, Point};
+use prony_stats::capacity::{By, Estimate, Finding, Point};
 
 use super::super::capacity::Capacity;
 use super::super::{plot, units};

@@ -1,7 +1,7 @@
 //! The checks of replies and the groups of steps.
 
 use maud::{Markup, html};
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 use super::{figures, scrolling};
 use crate::text::{CHECKS, share_of_check};

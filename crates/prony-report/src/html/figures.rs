@@ -2,11 +2,12 @@
 //! number of the JSON report, for programs.
 
 use maud::{Markup, html};
+use prony_core::record::Row;
 use prony_core::record::hist::Hist;
 use prony_core::record::{KindTally, NameTally, Tally};
-use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
-use prony_core::summary::{Figures, QUANTILES, Row, Stage, Summary, interval_of_name};
 use prony_core::units::Span;
+use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
+use prony_stats::summary::{Figures, QUANTILES, Stage, Summary, interval_of_name};
 
 use super::super::{units, words};
 use super::scrolling;

@@ -1,7 +1,7 @@
 //! The response times of a replay against those of its log.
 
 use maud::{Markup, html};
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 use super::super::logged::{Change, Logged, Requests};
 use super::super::units;

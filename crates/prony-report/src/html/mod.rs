@@ -16,7 +16,7 @@ mod trend;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use prony_core::plain::{Sink, plain};
-use prony_core::summary::{Summary, Verdict};
+use prony_stats::summary::{Summary, Verdict};
 
 use super::capacity::Capacity;
 use super::comparison::Comparison;

@@ -5,7 +5,7 @@ use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Plan, status_text};
 use prony_core::record::hist::Hist;
 use prony_core::record::{Phases, SessionTally, Tally};
-use prony_core::summary::{Hosts, Summary};
+use prony_stats::summary::{Hosts, Summary};
 
 use super::super::hosts;
 use super::super::phases::{self, Part};

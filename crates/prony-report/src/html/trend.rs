@@ -1,7 +1,7 @@
 //! A trend as an HTML page: the steps, a plot per figure, and a table of the runs.
 
 use maud::{Markup, html};
-use prony_core::comparison::RUNS_MIN;
+use prony_stats::comparison::RUNS_MIN;
 
 use super::super::trend::{Trend, shown};
 use super::super::{plot, units};

@@ -2,7 +2,7 @@
 
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::summary::share_of_check;
+use prony_stats::summary::share_of_check;
 use serde::Serialize;
 
 use super::judgment::MeterAdded;

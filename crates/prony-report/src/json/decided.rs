@@ -1,8 +1,8 @@
 //! Thresholds, decided.
 
-use prony_core::summary::confidence::NoInterval;
-use prony_core::summary::{Checked, Doubt, Outcome};
 use prony_core::threshold::Unit;
+use prony_stats::summary::confidence::NoInterval;
+use prony_stats::summary::{Checked, Doubt, Outcome};
 use serde::Serialize;
 
 use crate::words;

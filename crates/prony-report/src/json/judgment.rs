@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_core::record::StreamTime;
-use prony_core::summary::{Bottleneck, METER_ADDED, Reason, Summary, Verdict};
 use prony_core::units::Span;
+use prony_stats::summary::{Bottleneck, METER_ADDED, Reason, Summary, Verdict};
 use serde::Serialize;
 
 use crate::words;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_core::record::{NameTally, Tally};
-use prony_core::summary::interval_of_name;
+use prony_stats::summary::interval_of_name;
 use serde::Serialize;
 
 use super::{Between, Times};

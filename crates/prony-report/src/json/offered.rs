@@ -1,6 +1,6 @@
 //! The planned load of each interval of a partial run, and what was offered of it.
 
-use prony_core::summary::{self, Summary};
+use prony_stats::summary::{self, Summary};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -1,6 +1,6 @@
 //! The stages of the rate plan.
 
-use prony_core::summary::{self, StageFigures, Summary};
+use prony_stats::summary::{self, StageFigures, Summary};
 use serde::Serialize;
 
 use super::{Between, ns};

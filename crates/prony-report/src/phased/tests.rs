@@ -1,8 +1,8 @@
 use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
 use prony_core::record::Tally;
-use prony_core::summary::RunInfo;
 use prony_core::target::Endpoint;
 use prony_core::units::Nanos;
+use prony_stats::summary::RunInfo;
 
 use super::*;
 use crate::{Style, json};

@@ -1,9 +1,9 @@
 //! The charts of a search for a capacity: response times by rate or connections, both logarithmic,
 //! and the throughput of closed loops.
 
-use prony_core::capacity::{By, Estimate, Finding, Point};
 use prony_core::threshold::{Threshold, Unit};
 use prony_core::units::Span;
+use prony_stats::capacity::{By, Estimate, Finding, Point};
 
 use super::super::capacity::Capacity;
 use super::super::units;

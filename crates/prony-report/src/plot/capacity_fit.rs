@@ -1,7 +1,7 @@
 //! The fitted curve of a search for a capacity: how far requests are beyond the limit, by the level
 //! of the load, with its band, the limit, and the trials as points.
 
-use prony_core::capacity::{By, Fitted, Point, Purpose};
+use prony_stats::capacity::{By, Fitted, Point, Purpose};
 
 use super::super::capacity::Capacity;
 use super::super::units;
@@ -97,10 +97,10 @@ fn levels(by: By, low: f64, high: f64) -> Axis {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::capacity::{Answer, Estimate, Finding, Stop, Trial};
-    use prony_core::summary::Verdict;
-    use prony_core::summary::confidence::Interval;
     use prony_core::units::Span;
+    use prony_stats::capacity::{Answer, Estimate, Finding, Stop, Trial};
+    use prony_stats::summary::Verdict;
+    use prony_stats::summary::confidence::Interval;
 
     use super::*;
 

@@ -1,12 +1,13 @@
 //! The curves of a run's charts, from the figures of its summary.
 
 use prony_core::plan::{Load, Plan};
+use prony_core::record::Row;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::schedule::Arrivals;
-use prony_core::summary::confidence::{Confidence, Interval};
-use prony_core::summary::{QUANTILES, Row, Summary};
 use prony_core::units::Span;
+use prony_stats::summary::confidence::{Confidence, Interval};
+use prony_stats::summary::{QUANTILES, Summary};
 
 use super::super::units;
 use super::axis::{Axis, place_of, place_of_quantile};

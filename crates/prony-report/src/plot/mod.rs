@@ -20,7 +20,7 @@ mod svg;
 mod trend;
 
 use maud::Markup;
-use prony_core::summary::Verdict;
+use prony_stats::summary::Verdict;
 
 pub(super) use capacity::{latency as latency_chart, throughput as throughput_chart};
 pub(super) use chart::Chart;

@@ -2,9 +2,9 @@
 
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::summary::confidence::{Interval, NoInterval};
-use prony_core::summary::{Bottleneck, Judgment, Summary, Verdict, interval_of_name};
 use prony_core::units::Span;
+use prony_stats::summary::confidence::{Interval, NoInterval};
+use prony_stats::summary::{Bottleneck, Judgment, Summary, Verdict, interval_of_name};
 
 use super::page::{Ink, LABEL, Page, shortened};
 use super::{exchange, histogram, hosts, http2, replay, stages, units, what, words};

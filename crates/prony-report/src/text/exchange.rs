@@ -3,8 +3,8 @@
 use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Framing};
 use prony_core::record::Tally;
-use prony_core::summary::Summary;
 use prony_core::target::{Carrier, Endpoint};
+use prony_stats::summary::Summary;
 
 use super::units;
 

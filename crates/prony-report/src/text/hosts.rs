@@ -1,6 +1,6 @@
 //! The hosts of a run: one line for each, with what its own meter says.
 
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 use super::super::hosts;
 pub(super) use super::super::hosts::{facts, part};

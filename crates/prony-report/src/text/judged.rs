@@ -1,6 +1,6 @@
 //! The verdict, and what it says of the figures.
 
-use prony_core::summary::{Summary, Verdict};
+use prony_stats::summary::{Summary, Verdict};
 
 use super::page::{Ink, Page};
 use crate::words;

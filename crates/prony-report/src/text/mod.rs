@@ -21,10 +21,11 @@ mod websocket;
 mod what;
 
 use prony_core::fault::Fault;
+use prony_core::meter::{Sctp, SctpStack};
 use prony_core::plan::{Plan, status_text};
 use prony_core::record::Tally;
-use prony_core::summary::{Outcome, Sctp, SctpStack, Summary};
 use prony_core::units::Span;
+use prony_stats::summary::{Outcome, Summary};
 
 use super::{Detail, Style, redact, units, words};
 pub(crate) use checks::{CHECKS, share as share_of_check};

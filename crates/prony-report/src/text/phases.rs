@@ -1,6 +1,6 @@
 //! The table of the phases of response times, in runs with kernel timestamps.
 
-use prony_core::summary::{Figures, QUANTILES, Summary};
+use prony_stats::summary::{Figures, QUANTILES, Summary};
 
 use super::super::phases;
 use super::page::{Ink, Page};

@@ -3,7 +3,7 @@
 
 use prony_core::record::hist::Hist;
 use prony_core::record::{NameTally, Tally};
-use prony_core::summary::{Burstiness, LogBodies, LogRead, Replayed, Summary, interval_of_name};
+use prony_stats::summary::{Burstiness, LogBodies, LogRead, Replayed, Summary, interval_of_name};
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;

@@ -2,8 +2,8 @@
 
 use prony_core::plan::Plan;
 use prony_core::record::{KindTally, Tally};
-use prony_core::summary::{DirectorCost, Summary};
 use prony_core::units::Span;
+use prony_stats::summary::{DirectorCost, Summary};
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;

@@ -1,8 +1,8 @@
 //! The stages of the rate plan: one line for each, with its rates, failures and response times.
 
-use prony_core::summary::confidence::{Interval, NoInterval};
-use prony_core::summary::{Stage, Summary};
 use prony_core::units::Span;
+use prony_stats::summary::confidence::{Interval, NoInterval};
+use prony_stats::summary::{Stage, Summary};
 
 use super::page::{Ink, Page};
 use super::table::{CORRELATED, DOMINATED};

@@ -2,8 +2,8 @@
 
 use prony_core::record::hist::Hist;
 use prony_core::record::{StreamTime, Tally, Times};
-use prony_core::summary::confidence::{Confidence, Interval, NoInterval};
-use prony_core::summary::{Figures, QUANTILES};
+use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
+use prony_stats::summary::{Figures, QUANTILES};
 
 use super::page::{Ink, Page, column};
 use super::{Detail, units};

@@ -3,7 +3,7 @@
 use prony_core::plan::StreamFormat;
 use prony_core::record::hist::Hist;
 use prony_core::record::{Finished, Tally};
-use prony_core::summary::Summary;
+use prony_stats::summary::Summary;
 
 use super::{Fact, units};
 

@@ -9,9 +9,9 @@ use prony_core::plan::{
 };
 use prony_core::record::Tally;
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::summary::Summary;
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
+use prony_stats::summary::Summary;
 
 use super::exchange;
 use super::page::{Page, shortened};

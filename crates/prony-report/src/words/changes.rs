@@ -1,6 +1,6 @@
 //! The sentences of a comparison, and of a replay against its log.
 
-use prony_core::comparison::{
+use prony_stats::comparison::{
     Answer, Compared, Figure, Held, Limit, Missing, Outcome, SHARE_MARGIN, Shape,
 };
 

@@ -2,8 +2,8 @@
 
 use prony_core::fault::Fault;
 use prony_core::plan::{Plan, status_text};
-use prony_core::summary::Summary;
 use prony_core::vars::{Extract, Place};
+use prony_stats::summary::Summary;
 
 use crate::units;
 
@@ -100,10 +100,11 @@ fn readable(body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::meter::WorkerStats;
     use prony_core::plan::{CallSpec, Load, Stop, Think};
     use prony_core::record::{FirstFailure, Tally};
-    use prony_core::summary::{RunInfo, WorkerStats};
     use prony_core::units::Span;
+    use prony_stats::summary::RunInfo;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What reports say about the last self-test on their host.
 
-use prony_core::summary::SelfTested;
+use prony_stats::summary::SelfTested;
 
 use crate::units;
 

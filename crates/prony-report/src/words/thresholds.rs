@@ -1,9 +1,9 @@
 //! What a threshold came to.
 
-use prony_core::summary::confidence::Interval;
-use prony_core::summary::{Checked, Doubt, Outcome, Weight};
 use prony_core::threshold::Unit;
 use prony_core::units::Span;
+use prony_stats::summary::confidence::Interval;
+use prony_stats::summary::{Checked, Doubt, Outcome, Weight};
 
 use super::no_interval;
 use crate::units;

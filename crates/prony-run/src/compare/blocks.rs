@@ -1,10 +1,10 @@
 //! The verdicts of the blocks of a comparison, or of saved runs: what they leave of it, and what to
 //! do.
 
-use prony_core::comparison::{Answer, Compared, Held};
-use prony_core::summary::{Judgment, Reason, Summary, Verdict};
 use prony_report::comparison::{Comparison, label};
 use prony_report::{units, words};
+use prony_stats::comparison::{Answer, Compared, Held};
+use prony_stats::summary::{Judgment, Reason, Summary, Verdict};
 
 /// The largest share of a target's blocks that may have failed.
 const FAILED_MAX: f64 = 0.1;

@@ -6,12 +6,11 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use prony_core::meter::{CpuPressure, WorkerStats};
 use prony_core::plan::{CallSpec, Load, Plan, Shard};
 use prony_core::record::Tally;
-use prony_core::summary::{
-    CpuPressure, Host, Hosts, PART_FORMAT, Part, RunInfo, Summary, WorkerStats,
-};
 use prony_report::json;
+use prony_stats::summary::{Host, Hosts, PART_FORMAT, Part, RunInfo, Summary};
 use ring::digest;
 
 use crate::error::Error;

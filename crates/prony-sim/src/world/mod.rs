@@ -16,7 +16,7 @@ use prony_core::engine::{Contact, Taps};
 use prony_core::fault::Fault;
 use prony_core::feed::Feeds;
 use prony_core::machine::{Machine, StopRequest};
-use prony_core::summary::Stalls;
+use prony_core::meter::Stalls;
 use prony_core::tokenizer::Tokenizers;
 use prony_core::units::{ConnId, Nanos, Span};
 

@@ -5,18 +5,19 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use prony_core::comparison::{LogFigure, LogRow, Outcome, WithLog, compare_with_log};
 use prony_core::director::METHODS;
+use prony_core::meter::WorkerStats;
 use prony_core::plan::{CallSpec, Load, Plan, Stop};
 use prony_core::rng::{Sequence, Stream};
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::serve::{Serve, ServerBehavior};
-use prony_core::summary::{Replayed, RunInfo, Summary, WorkerStats};
 use prony_core::units::Span;
 use prony_replay::{Format, Replay, SPEED, Settings, Shape, Source};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::world::Setup;
+use prony_stats::comparison::{LogFigure, LogRow, Outcome, WithLog, compare_with_log};
+use prony_stats::summary::{Replayed, RunInfo, Summary};
 
 use crate::plans::{Seed, get};
 

@@ -6,12 +6,12 @@ use prony_core::plan::{CallSpec, Http2Spec, Load, Plan, Stop, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, ServerBehavior};
-use prony_core::summary::{Bottleneck, Queued, RunInfo};
 use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::{Pauses, Setup};
+use prony_stats::summary::{Bottleneck, Queued, RunInfo};
 
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, summed};

@@ -10,13 +10,13 @@ use prony_core::plan::{
 };
 use prony_core::record::{CheckTally, GroupTally, Tally};
 use prony_core::schedule::Arrivals;
-use prony_core::summary::{Outcome as Decided, RunInfo, Summary};
 use prony_core::units::{ConnId, Span};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;
+use prony_stats::summary::{Outcome as Decided, RunInfo, Summary};
 
 use crate::plans::{assert_invariants, closed, get, ms, numbered, open};
 

@@ -10,9 +10,6 @@
 
 use std::env;
 
-use prony_core::comparison::{
-    Answer, Comparison, Design, Figure, Held, MARGIN, Measured, Outcome, Rounds,
-};
 use prony_core::plan::{CallSpec, Load, Plan, Stop};
 use prony_core::record::hist::Hist;
 use prony_core::rng::{Sequence, Stream};
@@ -20,6 +17,9 @@ use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
+use prony_stats::comparison::{
+    Answer, Comparison, Design, Figure, Held, MARGIN, Measured, Outcome, Rounds,
+};
 
 /// Comparisons per row in every test run.
 const RUNS: u64 = 40;

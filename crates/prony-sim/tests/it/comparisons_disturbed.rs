@@ -7,17 +7,17 @@
 
 use std::env;
 
-use prony_core::comparison::{
-    Answer, Comparison, Design, Figure, MARGIN, Measured, Outcome, Rounds, block_length,
-};
 use prony_core::plan::{Plan, Stop};
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, Serve, ServerBehavior};
-use prony_core::summary::{RunInfo, Summary};
 use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::world::{Pauses, Setup};
+use prony_stats::comparison::{
+    Answer, Comparison, Design, Figure, MARGIN, Measured, Outcome, Rounds, block_length,
+};
+use prony_stats::summary::{RunInfo, Summary};
 
 use crate::plans::{ms, open, summed};
 

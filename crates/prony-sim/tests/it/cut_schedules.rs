@@ -6,7 +6,6 @@ use prony_core::http2::frame::Code;
 use prony_core::plan::{MessagePlan, Plan, StreamFormat, StreamPlan};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
-use prony_core::summary::{self, RunInfo};
 use prony_core::units::{ConnId, Span};
 use prony_core::websocket::accept_of;
 use prony_sim::Outcome;
@@ -14,6 +13,7 @@ use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Connections, Event, FrameServer, Server, ServerAction, ServerModel, Turn};
 use prony_sim::world::Setup;
+use prony_stats::summary::{self, RunInfo};
 
 use crate::http2::http2;
 use crate::messages::with_messages;

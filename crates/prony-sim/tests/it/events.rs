@@ -6,13 +6,13 @@ use prony_core::plan::{HttpVersion, Plan, StreamFormat, StreamPlan, Think};
 use prony_core::record::{StreamBodies, StreamTime, Tally, Times};
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{EventBehavior, Latency, Serve, Served, ServerBehavior, Share};
-use prony_core::summary::confidence::{Confidence, Interval};
 use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Scripted, Server, Step};
 use prony_sim::world::Setup;
+use prony_stats::summary::confidence::{Confidence, Interval};
 
 use crate::faults::random_setup;
 use crate::http2::http2;

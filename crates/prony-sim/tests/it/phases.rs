@@ -2,11 +2,11 @@
 
 use std::num::NonZeroU32;
 
+use prony_core::meter::WorkerStats;
 use prony_core::plan::{Plan, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
 use prony_core::serve::{Latency, ServerBehavior};
-use prony_core::summary::WorkerStats;
 use prony_core::units::Span;
 use prony_sim::{Extras, simulate, simulate_beside};
 

@@ -1,12 +1,13 @@
 //! Plans and small helpers for the tests.
 
+use prony_core::meter::WorkerStats;
 use prony_core::plan::{CallSpec, Expect, Load, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePlan, Schedule};
-use prony_core::summary::{RunInfo, Summary, WorkerStats};
 use prony_core::target::Endpoint;
 use prony_core::units::{Nanos, Span};
 use prony_sim::Outcome;
 use prony_sim::oracle::{Truth, violated_invariants};
+use prony_stats::summary::{RunInfo, Summary};
 
 pub(crate) fn ms(n: u64) -> Span {
     Span::from_millis(n)

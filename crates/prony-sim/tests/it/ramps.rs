@@ -2,13 +2,13 @@
 //! time, so each user has one request in flight from its start on.
 
 use prony_core::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
-use prony_core::summary::confidence::NoInterval;
-use prony_core::summary::{RunInfo, Verdict};
 use prony_core::units::{Nanos, Span};
 use prony_sim::link::Link;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
+use prony_stats::summary::confidence::NoInterval;
+use prony_stats::summary::{RunInfo, Verdict};
 
 use crate::plans::{assert_invariants, closed, ms, summed};
 

@@ -3,10 +3,10 @@
 
 use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
 use prony_core::record::Tally;
-use prony_core::summary::{Checked, Outcome, RunInfo, Sequential, Summary};
 use prony_core::target::Endpoint;
 use prony_core::units::{Nanos, Span};
 use prony_sim::rng::Rng;
+use prony_stats::summary::{Checked, Outcome, RunInfo, Sequential, Summary};
 
 const RUNS: u64 = 400;
 /// A thousand requests a second, for twenty seconds.

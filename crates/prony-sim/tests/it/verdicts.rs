@@ -5,13 +5,13 @@ use prony_core::fault::Fault;
 use prony_core::machine::StopRequest;
 use prony_core::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::schedule::Arrivals;
-use prony_core::summary::{Judgment, Reason, RunInfo, Summary, Verdict};
 use prony_core::units::{Nanos, Span};
 use prony_sim::link::{ConnectFaults, Link};
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::{Pauses, Setup};
+use prony_stats::summary::{Judgment, Reason, RunInfo, Summary, Verdict};
 
 use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, summed};
 

@@ -7,12 +7,12 @@ use prony_core::plan::{Framing, Load, MessagePlan, Plan, Stop, StreamFormat, Str
 use prony_core::record::StreamTime;
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::serve::{BroadcastFaults, Latency, Serve, ServerBehavior, SocketBehavior};
-use prony_core::summary::{Judgment, RunInfo};
 use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::world::{Pauses, Setup};
+use prony_stats::summary::{Judgment, RunInfo};
 
 use crate::broadcast::broadcast;
 use crate::exchange::exchange_plan;

@@ -12,12 +12,12 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use prony_core::threshold::Threshold;
+use prony_core::units::Span;
 use serde::Serialize;
 
 use crate::summary::Verdict;
 use crate::summary::confidence::Interval;
-use crate::threshold::Threshold;
-use crate::units::Span;
 pub use observe::{Observed, refusal};
 pub use scalability::Scalability;
 pub use search::{Search, least_budget};

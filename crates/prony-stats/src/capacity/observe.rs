@@ -1,13 +1,14 @@
 //! What a trial shows: for each threshold its excess, and the figures of the curve.
 
+use prony_core::plan::Load;
+use prony_core::record::Tally;
+use prony_core::record::series::bin_of;
+use prony_core::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
+use prony_core::units::Span;
+
 use super::likelihood::PARTS;
 use super::{Estimate, Limit, Point, Trial};
-use crate::plan::Load;
-use crate::record::Tally;
-use crate::record::series::bin_of;
 use crate::summary::{Bottleneck, Judgment, Reason, Summary, Verdict};
-use crate::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
-use crate::units::Span;
 
 /// A target has fallen behind if at the end of a trial more than this share of its requests is
 /// left, and more than this multiple of the mean concurrency plus a constant.

@@ -139,9 +139,10 @@ impl Posterior {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::rng::{Sequence, Stream};
+
     use super::super::likelihood::PARTS;
     use super::*;
-    use crate::rng::{Sequence, Stream};
 
     const RANGE: (f64, f64) = (4.0, 9.0);
     const PRIOR: Prior = Prior { saturation: None, depth: 4.6 };

@@ -265,8 +265,9 @@ fn inverted(m: &Matrix) -> Option<Matrix> {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::rng::{Sequence, Stream};
+
     use super::*;
-    use crate::rng::{Sequence, Stream};
 
     const POINTS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 14.0, 24.0, 40.0, 64.0];
 

@@ -8,14 +8,15 @@ mod disturbed;
 mod recovery;
 mod sides;
 
+use prony_core::rng::{Sequence, Stream};
+use prony_core::threshold::{Figure, Statistic, Threshold, Unit};
+use prony_core::units::Span;
+
 use super::likelihood::{Datum, Prior};
 use super::observe::Observed;
 use super::posterior::{Known, Posterior};
 use super::{By, Estimate, Finding, Limit, Point, Purpose, Recovery, Settings, Step, Trial};
-use crate::rng::{Sequence, Stream};
 use crate::summary::confidence::Interval;
-use crate::threshold::{Figure, Statistic, Threshold, Unit};
-use crate::units::Span;
 
 /// The length of a trial that brackets, at least; and in multiples of the longest limit of a time.
 const SHORT: Span = Span::from_secs(1);

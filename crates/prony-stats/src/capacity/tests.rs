@@ -9,10 +9,11 @@ mod late;
 
 use std::env;
 
+use prony_core::rng::{Sequence, Stream};
+use prony_core::threshold::Unit;
+use prony_core::units::Span;
+
 use super::*;
-use crate::rng::{Sequence, Stream};
-use crate::threshold::Unit;
-use crate::units::Span;
 
 /// The mean service time of one server, in seconds.
 const SERVICE: f64 = 1e-3;

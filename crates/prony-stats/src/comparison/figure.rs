@@ -3,10 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::record::Tally;
-use crate::record::hist::Hist;
+use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
+use prony_core::units::Span;
+
 use crate::summary::{Certain, Summary};
-use crate::units::Span;
 
 /// A figure of a block of load.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,14 +4,15 @@
 //! All intervals hold together with a probability of 95 %. Half of [`ERROR`] is for all requests
 //! together, so that a log with many paths decides them no later; the names share the rest.
 
+use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
+use prony_core::units::Span;
+
 use super::figure::Figure;
 use super::interval::{self, Change, compared};
 use super::{Compared, ERROR, MARGIN, Missing};
-use crate::record::Tally;
-use crate::record::hist::Hist;
 use crate::summary::confidence::{Confidence, Interval, NoInterval};
 use crate::summary::{Replayed, Summary, interval_of_part};
-use crate::units::Span;
 
 /// The figures of a replay that are compared with those of its log.
 const FIGURES: [Figure; 4] =

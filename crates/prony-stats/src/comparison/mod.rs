@@ -29,9 +29,10 @@ mod saved;
 mod shape;
 mod steps;
 
-use crate::rng::{self, Sequence, Stream};
+use prony_core::rng::{self, Sequence, Stream};
+use prony_core::units::Span;
+
 use crate::summary::confidence::{Interval, NoInterval};
-use crate::units::Span;
 pub use figure::{Figure, GRID, Measured, block_length};
 use interval::{Change, Counts};
 pub use limit::{Held, Limit};

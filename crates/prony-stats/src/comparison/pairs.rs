@@ -4,12 +4,13 @@
 //! difference of a pair. A percentile for which the blocks have too few requests has its values
 //! from several rounds together.
 
+use prony_core::record::hist::Hist;
+use prony_core::units::Span;
+
 use super::Missing;
 use super::figure::{Figure, GRID, Measured};
 use super::interval::{Counts, Ends, compared};
-use crate::record::hist::Hist;
 use crate::summary::Between;
-use crate::units::Span;
 
 /// The fewest values of a percentile that needs several rounds for each: of fewer, some are alike
 /// by chance, as histograms round them.

@@ -10,10 +10,11 @@
 //! Student's t can still decide. That costs no error probability: where the distributions are
 //! equal, the percentiles are too, and the wrong decision about one of them is counted there.
 
+use prony_core::rng::{Sequence, Stream};
+
 use super::figure::{Figure, GRID};
 use super::interval::{self, Change, Ends};
 use super::{Band, Cell, Compared, Missing, Outcome, Shape, outcome};
-use crate::rng::{Sequence, Stream};
 
 /// Up to this number of pairs, all signs are tried.
 const EXACT_MAX: u32 = 12;

@@ -6,7 +6,8 @@
 //! (binary segmentation: Scott and Knott, Biometrics 30, 1974; with permutations as in E-divisive,
 //! Matteson and James, JASA 109, 2014).
 
-use crate::rng::{Sequence, Stream};
+use prony_core::rng::{Sequence, Stream};
+
 use crate::summary::student::t_critical;
 
 /// The fewest runs on each side of a step.

@@ -1,7 +1,8 @@
+use prony_core::record::hist::Hist;
+use prony_core::units::Span;
+
 use super::*;
-use crate::record::hist::Hist;
 use crate::summary::{Between, Certain};
-use crate::units::Span;
 
 fn design(rounds: Rounds) -> Design {
     Design {

@@ -1,17 +1,18 @@
 //! A run on several hosts: which share each had, how its own meter did, and which share of the load
 //! was never offered.
 
+use prony_core::meter::CpuPressure;
+use prony_core::plan::{Plan, Shard};
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
-use super::{CpuPressure, Reason, Summary, Verdict};
-use crate::plan::{Plan, Shard};
-use crate::units::Span;
+use super::{Reason, Summary, Verdict};
 
 /// The version of [`Part`].
 pub const PART_FORMAT: u32 = 2;
 
 /// What the report of one share says of the run that it is a part of, so that it is merged with
-/// the other shares of that run only. Which share it is stands in [`crate::plan::Plan::shard`].
+/// the other shares of that run only. Which share it is stands in [`Plan::shard`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// [`PART_FORMAT`].

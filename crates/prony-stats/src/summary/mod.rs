@@ -12,28 +12,24 @@ mod self_tested;
 mod stages;
 pub(crate) mod student;
 mod threshold;
-mod tokens;
 mod verdict;
 
-use std::collections::BTreeMap;
-use std::ops::RangeBounds;
-
+use prony_core::fault::Fault;
+use prony_core::meter::{CpuPressure, Transport, WorkerStats};
+use prony_core::plan::{Load, Plan, PlanSize};
+use prony_core::rate::Arrivals;
+use prony_core::record::hist::Hist;
+use prony_core::record::{Tally, per_second};
+use prony_core::threshold::Threshold;
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
-use crate::fault::{Fault, FaultClass};
-use crate::plan::{Load, Plan, PlanSize};
-use crate::rate::Arrivals;
-use crate::record::Tally;
-use crate::record::hist::Hist;
-use crate::threshold::Threshold;
-use crate::units::Span;
 pub use accepted::Accepted;
 pub use command::CommandLine;
 pub use conclusion::{Conclusion, Weight};
 use confidence::Until;
 pub use hosts::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part};
 pub use offered::Offered;
-pub use pressure::{CpuPressure, SchedDelay, Stalls};
 pub use replay::{BadLine, Burstiness, LogBodies, LogRead, Replayed};
 pub use self_tested::SelfTested;
 pub use stages::{Stage, StageFigures};
@@ -167,136 +163,6 @@ pub struct LocalTarget {
     pub cores: u32,
 }
 
-/// The statistics of one worker about itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct WorkerStats {
-    /// User CPU time of the worker's thread over the run.
-    pub cpu_user: Span,
-    /// System CPU time.
-    pub cpu_system: Span,
-    /// Wall time from the first request to the last event.
-    pub wall: Span,
-    /// Time spent spinning until the next arrival (part of the CPU time, but available for work).
-    pub spin: Span,
-    /// Turns of the event loop.
-    pub loop_iterations: u64,
-    /// Event-loop stalls: how late the loop came to its periodic checks.
-    #[serde(default)]
-    pub stalls: Stalls,
-    /// Run-queue delay of the thread; `None` if the kernel does not report it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sched_delay: Option<SchedDelay>,
-    /// The kernel's statistics of the connections.
-    pub transport: Transport,
-    /// The error of the clock offset for kernel timestamps, if they were enabled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timestamps: Option<StampClock>,
-}
-
-/// The error of the offset between the kernel's clock and the meter's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StampClock {
-    /// The maximum error of the offset.
-    pub error: Span,
-    /// How often the clock was set during the load. Timestamps around such a step are not used.
-    pub steps: u64,
-}
-
-/// Totals of TCP_INFO over the sampled connections, each sampled when it closed or when the run
-/// ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Transport {
-    /// Number of connections sampled.
-    pub sampled: u64,
-    /// Retransmitted segments of all of them.
-    pub retransmits: u64,
-    /// Sum of their smoothed round-trip times.
-    pub rtt_sum: Span,
-    /// The longest smoothed round-trip time.
-    pub rtt_max: Span,
-    /// The same for SCTP associations, if there were any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sctp: Option<Sctp>,
-}
-
-/// The SCTP implementation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SctpStack {
-    /// The kernel's.
-    #[default]
-    Kernel,
-    /// Userspace, with packets in UDP datagrams.
-    Udp,
-    /// Userspace, with packets directly over IP.
-    Raw,
-}
-
-/// Statistics of SCTP associations, sampled when an association closed or when the run ended; for
-/// the paths of multihomed associations, also during the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sctp {
-    /// The implementation.
-    #[serde(default)]
-    pub stack: SctpStack,
-    /// Number of associations sampled.
-    pub associations: u64,
-    /// Retransmitted data chunks of all of them.
-    pub retransmits: u64,
-    /// The maximum number of peer addresses of an association; 0 if all had ended before they were
-    /// sampled.
-    pub paths: u32,
-    /// Paths that failed at some time, each counted once for each association.
-    pub paths_failed: u64,
-    /// Paths that did not fail, but were potentially failed (RFC 7829) to the end.
-    #[serde(default)]
-    pub paths_potentially_failed: u64,
-    /// Associations that the peer had ended before they were sampled: their paths are those at the
-    /// start, and their retransmissions are unknown.
-    #[serde(default)]
-    pub ended_by_peer: u64,
-    /// This side's retransmission timeout before the first round trip, in ms.
-    pub rto_initial_ms: u32,
-    /// Its lower limit, in ms.
-    pub rto_min_ms: u32,
-    /// Its upper limit, in ms.
-    pub rto_max_ms: u32,
-    /// Maximum delay of this side's acknowledgements, in ms.
-    pub sack_delay_ms: u32,
-    /// Number of packets after which this side acknowledges at once.
-    pub sack_packets: u32,
-    /// Whether small messages are sent at once.
-    pub nodelay: bool,
-}
-
-impl Sctp {
-    /// Adds the counters. The settings are those of the part with associations; all associations of
-    /// a run have the same settings.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let settings = if self.associations > 0 { self } else { other };
-        // Every field is listed, so that a new one must be added as a counter or as a setting.
-        let Self { stack, rto_initial_ms, rto_min_ms, rto_max_ms, sack_delay_ms, .. } = settings;
-        let Self { sack_packets, nodelay, .. } = settings;
-        Self {
-            associations: self.associations + other.associations,
-            retransmits: self.retransmits + other.retransmits,
-            paths: self.paths.max(other.paths),
-            paths_failed: self.paths_failed + other.paths_failed,
-            paths_potentially_failed: self.paths_potentially_failed
-                + other.paths_potentially_failed,
-            ended_by_peer: self.ended_by_peer + other.ended_by_peer,
-            stack,
-            rto_initial_ms,
-            rto_min_ms,
-            rto_max_ms,
-            sack_delay_ms,
-            sack_packets,
-            nodelay,
-        }
-    }
-}
-
 /// The quantiles in reports, with their names.
 pub const QUANTILES: [(&str, f64); 7] = [
     ("p50", 0.5),
@@ -326,29 +192,6 @@ pub struct Figures {
     /// The quantiles, in the order of [`QUANTILES`].
     pub quantiles: [Option<Span>; QUANTILES.len()],
     /// The longest.
-    pub max: Option<Span>,
-}
-
-/// One interval of the run in reports.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
-    /// Its start, counted from the start of the section.
-    pub at: Span,
-    /// Its length. The last interval may extend beyond the end of the run.
-    pub length: Span,
-    /// Intended starts in it.
-    pub started: u64,
-    /// Successes in it.
-    pub replies: u64,
-    /// Failures in it.
-    pub failed: u64,
-    /// Bytes of the successes.
-    pub bytes: u64,
-    /// Median response time, to 1.6 %.
-    pub p50: Option<Span>,
-    /// 99th percentile of the response time, to 1.6 %.
-    pub p99: Option<Span>,
-    /// The exact maximum of the response time; `None` if no request ended in the interval.
     pub max: Option<Span>,
 }
 
@@ -442,134 +285,6 @@ impl Summary {
     }
 }
 
-impl WorkerStats {
-    /// User and system CPU time.
-    pub fn cpu(&self) -> Span {
-        self.cpu_user + self.cpu_system
-    }
-
-    /// The share of the wall time in which the worker was busy, 0 to 1: CPU time minus spinning. 0
-    /// if nothing is known.
-    pub fn busy(&self) -> f64 {
-        if self.wall == Span::ZERO {
-            return 0.0;
-        }
-        // In a run of a millisecond, the CPU time after its last event can exceed the wall time.
-        ((self.cpu() - self.spin).0 as f64 / self.wall.0 as f64).min(1.0)
-    }
-}
-
-impl Transport {
-    /// The mean of the connections' smoothed round-trip times.
-    pub fn rtt_mean(&self) -> Option<Span> {
-        (self.sampled > 0).then(|| self.rtt_sum / self.sampled)
-    }
-}
-
-impl Tally {
-    /// The load window: from the start of the section to the end of its load.
-    pub fn window(&self) -> Span {
-        self.end.since(self.start)
-    }
-
-    /// Complete replies inside the window with a status in this range.
-    pub fn statuses_inside(&self, range: impl RangeBounds<u16> + Clone) -> u64 {
-        let of = |all: &BTreeMap<u16, u64>| all.range(range.clone()).map(|(_, n)| n).sum::<u64>();
-        of(&self.statuses).saturating_sub(of(&self.statuses_in_drain))
-    }
-
-    /// `n` per second of that window; 0 if it is empty.
-    pub fn per_second(&self, n: u64) -> f64 {
-        per_second(n as f64, self.window())
-    }
-
-    /// The completed rate: successes inside the window per second. 0 if the window is empty.
-    pub fn rate(&self) -> f64 {
-        self.per_second(self.replies - self.replies_in_drain)
-    }
-
-    /// Sessions completed inside the window per second. `None` without sessions.
-    pub fn session_rate(&self) -> Option<f64> {
-        let sessions = self.sessions.as_ref()?;
-        Some(self.per_second(sessions.completed - sessions.completed_in_drain))
-    }
-
-    /// Bytes received inside the window per second.
-    pub fn bytes_per_second(&self) -> f64 {
-        self.per_second(self.bytes_received() - self.bytes_in_drain)
-    }
-
-    /// Bytes received, those of failed replies included. Results of versions that did not count
-    /// these have the bytes of complete replies.
-    pub fn bytes_received(&self) -> u64 {
-        self.bytes_received.max(self.bytes_head + self.bytes_body)
-    }
-
-    /// The share of failed requests among those that ended; `None` if none ended.
-    pub fn error_share(&self) -> Option<f64> {
-        let ended = self.replies + self.failed;
-        (ended > 0).then(|| self.failed as f64 / ended as f64)
-    }
-
-    /// Requests that timed out, while connecting or waiting for the reply.
-    pub fn timeouts(&self) -> u64 {
-        let timeouts = Fault::ALL.into_iter().filter(|f| f.class() == FaultClass::Timeout);
-        timeouts.map(|f| self.fault(f)).sum()
-    }
-
-    /// Requests that were never sent.
-    pub fn unsent(&self) -> u64 {
-        self.started - self.sent
-    }
-
-    /// The concurrency: the mean number of requests in flight, computed as the total time that
-    /// requests spent in flight inside the window, divided by the window (Little's law; Little,
-    /// Operations Research 9, 1961). In a closed loop without think time it is close to the number
-    /// of users.
-    pub fn concurrency(&self) -> f64 {
-        let ended = self.times.response.sum_ns() + self.times.failed.sum_ns();
-        let inside = ended as f64 + self.time_unfinished.0 as f64
-            - (self.time_in_drain + self.time_assumed).0 as f64;
-        per_second(inside.max(0.0) / 1e9, self.window())
-    }
-
-    /// The other side of Little's law: the integral over the window of the number of requests in
-    /// flight, divided by the window. `None` if it was not recorded.
-    pub fn in_flight_mean(&self) -> Option<f64> {
-        Some(per_second(self.time_in_flight?.as_secs_f64(), self.window()))
-    }
-
-    /// The mean number of open streams over the window, on all connections together. `None` without
-    /// HTTP/2.
-    pub fn streams_mean(&self) -> Option<f64> {
-        let open = self.http2.as_deref()?.open_time;
-        Some(per_second(open.as_secs_f64(), self.window()))
-    }
-
-    /// Upper bound of the time that the meter added to the quantile `q` of the response times (1:
-    /// the maximum). `None` if the driver did not report its polls, or the sample is too small for
-    /// the quantile.
-    pub fn meter_added(&self, q: f64) -> Option<Span> {
-        self.without_meter.as_ref()?.added(&self.times.response, q)
-    }
-
-    /// The section over time.
-    pub fn rows(&self) -> impl Iterator<Item = Row> {
-        let length = self.series.interval();
-        self.series.cells().iter().enumerate().map(move |(i, c)| Row {
-            at: length * i as u64,
-            length,
-            started: c.started,
-            replies: c.replies,
-            failed: c.failed,
-            bytes: c.bytes,
-            p50: c.quantile(0.5),
-            p99: c.quantile(0.99),
-            max: c.quantile(1.0),
-        })
-    }
-}
-
 impl Figures {
     /// The figures of a histogram.
     pub fn of(h: &Hist) -> Self {
@@ -582,10 +297,6 @@ impl Figures {
             max: h.max(),
         }
     }
-}
-
-fn per_second(n: f64, window: Span) -> f64 {
-    if window == Span::ZERO { 0.0 } else { n / window.as_secs_f64() }
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! The planned load against the load that was offered, second by second: what the loss of a host
 //! took away.
 
+use prony_core::units::Span;
+
 use super::Summary;
-use crate::plan::{Load, Plan};
-use crate::rate::Arrivals;
-use crate::units::Span;
 
 /// One interval of a run, a part of whose load was never offered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,33 +16,6 @@ pub struct Offered {
     pub planned: f64,
     /// The requests that started in it, on all hosts together, as far as they were reported.
     pub offered: u64,
-}
-
-impl Plan {
-    /// The number of requests that are due in a part of the measurement: exact for a trace,
-    /// otherwise expected. `None` if the plan has no rate of requests.
-    pub fn due(&self, at: Span, length: Span) -> Option<f64> {
-        if self.sessions.is_some() {
-            return None;
-        }
-        let Load::Open { rate, arrivals, .. } = &self.load else { return None };
-        let until = at + length;
-        let due = match arrivals {
-            Arrivals::Fixed | Arrivals::Poisson | Arrivals::Gamma(_) => {
-                rate.arrivals_until(until) - rate.arrivals_until(at)
-            }
-            Arrivals::Uniform(low, high) => {
-                let gap = (*low + *high).as_secs_f64() / 2.0;
-                length.as_secs_f64() / gap
-            }
-            Arrivals::Trace(times) => {
-                let before = |end: Span| times.partition_point(|&time| time < end);
-                (before(until) - before(at)) as f64
-            }
-            Arrivals::Log => return None,
-        };
-        Some(due).filter(|due| due.is_finite())
-    }
 }
 
 impl Summary {
@@ -68,13 +40,14 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::plan::{Load, Plan, Stop};
+    use prony_core::rate::{Arrivals, RatePlan};
+    use prony_core::record::Tally;
+    use prony_core::units::Nanos;
+
     use super::*;
-    use crate::plan::Stop;
-    use crate::rate::RatePlan;
-    use crate::record::Tally;
     use crate::summary::tests::{meter, summary};
     use crate::summary::{Host, Hosts, Loss, Part};
-    use crate::units::Nanos;
 
     const S: u64 = 1_000_000_000;
 
@@ -147,7 +120,7 @@ mod tests {
         let times = [0, 1, 1, 2, 5].map(secs);
         let trace = plan("1", Arrivals::Trace(times.into()));
         assert_eq!(trace.due(secs(1), secs(1)), Some(2.0));
-        let closed = Load::Closed { connections: 2, think: crate::plan::Think::None };
+        let closed = Load::Closed { connections: 2, think: prony_core::plan::Think::None };
         let closed = Plan::new(vec![], vec![], closed, Stop::default());
         assert_eq!(closed.due(secs(0), secs(1)), None);
     }

@@ -1,11 +1,10 @@
 //! A replay of a log: what was read, how it was changed, and how long its requests took when they
 //! were logged.
 
+use prony_core::record::hist::Hist;
+use prony_core::record::series::Blocks;
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
-
-use crate::record::hist::Hist;
-use crate::record::series::Blocks;
-use crate::units::Span;
 
 /// The log of a replay, and what was made of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

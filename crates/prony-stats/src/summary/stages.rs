@@ -3,12 +3,13 @@
 //! They come from the series: a request counts in the stage in which it ended. A cell of the series
 //! that two stages share belongs to neither.
 
+use prony_core::plan::{Load, Plan};
+use prony_core::rate::{RatePiece, RatePlan};
+use prony_core::record::series::{Block, Cell};
+use prony_core::units::Span;
+
 use super::Summary;
 use super::confidence::{Confidence, Interval, NoInterval, spread_over_bins};
-use crate::plan::{Load, Plan};
-use crate::rate::{RatePiece, RatePlan};
-use crate::record::series::{Block, Cell};
-use crate::units::Span;
 
 /// A plan with ramps has about as many stages at most, or one for each of its pieces. A run of
 /// over eight seconds has at least 256 blocks, so that each of eight stages has the 32 that a
@@ -189,12 +190,13 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::plan::Stop;
+    use prony_core::rate::Arrivals;
+    use prony_core::record::Tally;
+    use prony_core::units::Nanos;
+
     use super::super::tests::{meter, summary};
     use super::*;
-    use crate::plan::Stop;
-    use crate::rate::Arrivals;
-    use crate::record::Tally;
-    use crate::units::Nanos;
 
     const S: u64 = 1_000_000_000;
 
@@ -210,7 +212,7 @@ mod tests {
         let plan = plan(rate);
         let Load::Open { rate, .. } = &plan.load else { panic!("an open loop") };
         let mut t = Tally::new(Nanos::ZERO);
-        let mut inverse = crate::rate::Inverse::new(rate);
+        let mut inverse = prony_core::rate::Inverse::new(rate);
         let mut k = 0;
         while let Some(at) = inverse.at(k as f64).filter(|at| at.0 < end) {
             let at = Nanos(at.0);

@@ -1,8 +1,9 @@
+use prony_core::plan::{Stop, Think};
+use prony_core::rate::RatePlan;
+use prony_core::record::{Row, SessionTally, TokenTally};
+use prony_core::units::Nanos;
+
 use super::*;
-use crate::plan::{Stop, Think};
-use crate::rate::RatePlan;
-use crate::record::{SessionTally, TokenTally};
-use crate::units::Nanos;
 
 fn plan(load: Load) -> Plan {
     Plan::new(

@@ -1,12 +1,12 @@
 //! The options of `prony capacity`.
 
 use clap::{Arg, Args, ValueEnum};
-use prony_core::capacity::By;
 use prony_core::plan::Think;
 use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 use prony_report::Format;
 use prony_run::error::Error;
+use prony_stats::capacity::By;
 
 use super::{LoadArgs, values};
 

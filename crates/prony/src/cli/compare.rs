@@ -1,10 +1,10 @@
 //! The options of `prony compare`.
 
 use clap::{Args, ValueEnum};
-use prony_core::comparison::{Figure, Limit, MARGIN, ROUNDS_MAX, ROUNDS_MIN};
 use prony_core::serve::Latency;
 use prony_core::units::Span;
 use prony_run::values::at_most;
+use prony_stats::comparison::{Figure, Limit, MARGIN, ROUNDS_MAX, ROUNDS_MIN};
 
 use super::{LoadArgs, SIMULATION, values};
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use prony_core::http2;
 use prony_core::plan::{HttpVersion, Pick, Secret};
-use prony_core::summary::confidence::Goal;
 use prony_core::threshold::Threshold;
 use prony_core::units::{self, Span};
 use prony_io::Precision;
@@ -18,6 +17,7 @@ pub(super) use prony_run::values::{
     Statuses, arrivals, connections, count, header, message_arrivals, message_rate, method, number,
     per_connection, pipeline, positive, positive_span, rate_plan, seed, span, statuses, think,
 };
+use prony_stats::summary::confidence::Goal;
 
 /// The maximum number of worker threads.
 const THREADS_MAX: u64 = 1_024;

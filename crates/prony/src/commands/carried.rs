@@ -4,7 +4,6 @@ use std::path::Path;
 
 use prony_core::engine::Taps;
 use prony_core::plan::Plan;
-use prony_core::summary::{CommandLine, Part, Summary};
 use prony_core::units::Span;
 use prony_io::{Options, clock};
 use prony_replay::Replay;
@@ -17,6 +16,7 @@ use prony_run::output::{self, Outputs};
 use prony_run::plan_file;
 use prony_run::raw::RawFile;
 use prony_run::run::{self, Provenance};
+use prony_stats::summary::{CommandLine, Part, Summary};
 
 use super::execution::{cited, on_the_network, simulated};
 use super::github::publish_run;

@@ -4,15 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use prony_core::comparison::{
-    Block, Design, Figure, Held, LOOKS, ROUNDS_USUAL, Rounds, block_length,
-};
 use prony_core::plan::Plan;
 use prony_core::rate::RatePlan;
 use prony_core::rng::{self, Stream};
 use prony_core::secret::shown_url;
 use prony_core::serve::ServerBehavior;
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::{Control, Options};
 use prony_report::comparison::{Comparison, label, so_far};
@@ -28,6 +24,10 @@ use prony_run::output::{self, Outputs};
 use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
 use prony_run::target_process::{self, PORT, TargetProcess};
+use prony_stats::comparison::{
+    Block, Design, Figure, Held, LOOKS, ROUNDS_USUAL, Rounds, block_length,
+};
+use prony_stats::summary::Summary;
 
 use super::execution::{check_contact, control};
 use super::github::publish;

@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 use clap::Parser as _;
 use prony_core::plan::{Load, Plan};
 use prony_core::serve::{Latency, Served, ServerBehavior};
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::Options;
 use prony_report::units;
@@ -15,6 +14,7 @@ use prony_run::exit::{Accepted, Exit};
 use prony_run::local_server::{LocalServer, ServerConfig};
 use prony_run::output;
 use prony_run::run::Provenance;
+use prony_stats::summary::Summary;
 
 use super::carried::finish;
 use super::execution::on_the_network;

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use prony_core::plan::{CallSpec, Plan};
 use prony_core::serve::ServerBehavior;
-use prony_core::summary::Summary;
-use prony_core::summary::confidence::Goal;
 use prony_io::{Control, Options};
 use prony_report::units;
 use prony_run::abort::Aborter;
@@ -14,6 +12,8 @@ use prony_run::error::Error;
 use prony_run::goals::GoalWatch;
 use prony_run::interrupt::stoppable;
 use prony_run::run::{self, Provenance};
+use prony_stats::summary::Summary;
+use prony_stats::summary::confidence::Goal;
 
 use crate::cli::exec_options::ExecArgs;
 use crate::cli::output::OutputArgs;

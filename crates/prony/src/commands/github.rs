@@ -44,7 +44,7 @@ pub(super) fn publish(
 /// The same of one run.
 pub(super) fn publish_run(
     to: &ToArgs,
-    summary: &prony_core::summary::Summary,
+    summary: &prony_stats::summary::Summary,
 ) -> Result<(), Error> {
     let annotations = if to.github { prony_report::github::of_run(summary) } else { String::new() };
     let style = prony_report::Style::default();

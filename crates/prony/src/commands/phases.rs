@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use prony_core::plan::{Plan, Shard};
-use prony_core::summary::{CommandLine, Summary};
 use prony_core::units::Span;
 use prony_hosts::together::Beside;
 use prony_io::{Control, Options};
@@ -19,6 +18,7 @@ use prony_run::output::{self, Outputs};
 use prony_run::phases::{self, Phase, Phases, Results, Stops, offsets, threads_of_each};
 use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
+use prony_stats::summary::{CommandLine, Summary};
 
 use super::carried::{accepted, print_plan};
 use super::execution::{cited, server_of, simulated, with_progress, with_stand_ins};

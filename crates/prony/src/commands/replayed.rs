@@ -1,10 +1,10 @@
 //! What the report of a replay says of the log, and of what was made of it.
 
 use prony_core::plan::CallSpec;
-use prony_core::summary::{BadLine, Burstiness, LogBodies, LogRead, Replayed, Summary};
 use prony_core::units::Span;
 use prony_replay::dispersion::WINDOWS;
 use prony_replay::{By, FileFacts, Replay, SPEED};
+use prony_stats::summary::{BadLine, Burstiness, LogBodies, LogRead, Replayed, Summary};
 
 use crate::cli::replay::ReplayArgs;
 

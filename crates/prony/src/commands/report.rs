@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use prony_core::summary::Summary;
 use prony_report::phased::{Outcome, Phased};
 use prony_report::{self, Saved, json};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::{files, output};
+use prony_stats::summary::Summary;
 
 use super::github::publish_run;
 use super::{phases, style, trend};

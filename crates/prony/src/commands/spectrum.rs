@@ -6,7 +6,6 @@ use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Plan};
 use prony_core::record::Tally;
 use prony_core::rng::{Sequence, Stream};
-use prony_core::summary::Summary;
 use prony_io::Control;
 use prony_report::spectrum::Spectrum;
 use prony_report::{Format, units, words};
@@ -16,6 +15,7 @@ use prony_run::exit::Exit;
 use prony_run::interrupt::{Ending, stoppable};
 use prony_run::output::{self, Outputs};
 use prony_run::run::{self, Provenance};
+use prony_stats::summary::Summary;
 
 use super::rtt::with_sockets;
 use crate::cli::plan::{check_sources, exec_notes};

@@ -3,7 +3,6 @@
 use std::num::NonZeroU64;
 
 use prony_core::plan::Plan;
-use prony_core::summary::Summary;
 use prony_io::Options;
 use prony_run::builder::Planned;
 use prony_run::contact;
@@ -12,6 +11,7 @@ use prony_run::exit::Exit;
 use prony_run::output;
 use prony_run::run::{self, Provenance};
 use prony_run::trace::{self, Trace};
+use prony_stats::summary::Summary;
 
 use super::carried::Of;
 use super::execution::{control, server_of, with_stand_ins};

@@ -1,12 +1,12 @@
 //! `prony report --trend`: each figure over many runs.
 
-use prony_core::summary::Summary;
 use prony_report::trend::Trend;
 use prony_report::{Format, Saved};
 use prony_run::compare;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::output;
+use prony_stats::summary::Summary;
 
 use crate::cli::output::ReportArgs;
 

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::thread;
 
 use prony_core::plan::Plan;
-use prony_core::summary::confidence::Goal;
-use prony_core::summary::{CommandLine, Summary};
 use prony_hosts::aggregator;
 use prony_hosts::carrier::Carrier;
 use prony_hosts::driver::{self, Job, Status, Watchers};
@@ -30,6 +28,8 @@ use prony_run::goals::GoalWatch;
 use prony_run::output;
 use prony_run::phases::threads_of_each;
 use prony_run::run::{self, Provenance};
+use prony_stats::summary::confidence::Goal;
+use prony_stats::summary::{CommandLine, Summary};
 
 use super::execution::control;
 use crate::cli::exec_options::ExecArgs;

@@ -1,7 +1,7 @@
 //! Suggestions to improve measurements on a host, with commands: a pure function of the host's
 //! settings and of the CPU usage during the test.
 
-use prony_core::summary::CpuPressure;
+use prony_core::meter::CpuPressure;
 use prony_core::units::Span;
 use prony_io::host::Host;
 use serde::{Deserialize, Serialize};

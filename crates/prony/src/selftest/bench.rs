@@ -5,7 +5,6 @@ use std::thread;
 
 use clap::Parser as _;
 use prony_core::serve::{Latency, ServerBehavior};
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_io::{Control, Options, cpu, limits};
 use prony_run::error::Error;
@@ -13,6 +12,7 @@ use prony_run::interrupt::Ending;
 use prony_run::local_server::{LocalServer, ServerConfig};
 use prony_run::run;
 use prony_run::run::Provenance;
+use prony_stats::summary::Summary;
 
 use crate::cli::refusal::of_clap;
 use crate::cli::{Cli, plan};

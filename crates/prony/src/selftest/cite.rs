@@ -4,11 +4,11 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-use prony_core::summary::SelfTested;
 use prony_io::host::Host;
 use prony_report::layout;
 use prony_run::error::Error;
 use prony_run::files;
+use prony_stats::summary::SelfTested;
 use serde::Deserialize;
 
 use super::record::{Record, SCHEMA};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use prony_core::fault::Fault;
 use prony_core::record::Observer;
 use prony_core::serve::{Latency, ServerBehavior};
-use prony_core::summary::{Summary, Verdict};
 use prony_core::units::{Nanos, Span};
 use prony_run::local_server::{Done, LocalServer};
+use prony_stats::summary::{Summary, Verdict};
 
 use super::bench::{Bench, Failure};
 use super::record::{Amount, Check, Comparison};

@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::summary::{Reason, Summary};
 use prony_core::units::Span;
 use prony_report::{units, words};
+use prony_stats::summary::{Reason, Summary};
 
 use super::bench::{Bench, Failure};
 use super::record::{Lag, Rate};

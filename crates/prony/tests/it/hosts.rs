@@ -9,7 +9,6 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prony_core::plan::Shard;
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_hosts::driver::{self, Job, OnLoss, Watchers};
 use prony_hosts::local::Local;
@@ -17,6 +16,7 @@ use prony_hosts::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
 use prony_io::{Control, Live};
 use prony_run::environment::Environment;
 use prony_run::plan_file;
+use prony_stats::summary::Summary;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

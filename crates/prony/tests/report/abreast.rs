@@ -1,8 +1,8 @@
 //! Several runs side by side have every figure that a single one has.
 
 use prony_core::fault::Fault;
-use prony_core::summary::Summary;
 use prony_report::{Detail, Format, Saved, Style, render_all, units};
+use prony_stats::summary::Summary;
 use serde_json::Value;
 
 use super::pictures::{all_between, without_links};

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use prony_core::capacity::{
-    Answer, By, Estimate, Finding, Fitted, Lack, Limit, Point, Purpose, Recovery, Scalability,
-    Stop, Trial,
-};
-use prony_core::comparison::{self, Design, Figure, Measured, Rounds};
 use prony_core::record::hist::Hist;
-use prony_core::summary::Verdict;
-use prony_core::summary::confidence::Interval;
 use prony_core::units::Span;
 use prony_report::Format;
 use prony_report::capacity::Capacity;
 use prony_report::comparison::{Block, Comparison};
+use prony_stats::capacity::{
+    Answer, By, Estimate, Finding, Fitted, Lack, Limit, Point, Purpose, Recovery, Scalability,
+    Stop, Trial,
+};
+use prony_stats::comparison::{self, Design, Figure, Measured, Rounds};
+use prony_stats::summary::Verdict;
+use prony_stats::summary::confidence::Interval;
 use serde_json::Value;
 
 use super::json_schema::{check, read};

@@ -2,10 +2,10 @@
 
 use prony_core::plan::Load;
 use prony_core::record::Tally;
-use prony_core::summary::Summary;
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_report::{Detail, Format, Style, json, render};
+use prony_stats::summary::Summary;
 
 use super::{sample, streams};
 

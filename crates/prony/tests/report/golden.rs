@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use prony_core::summary::Summary;
 use prony_report::{Detail, Format, Style, render};
 use prony_run::merge;
+use prony_stats::summary::Summary;
 
 use super::{sample, streams};
 

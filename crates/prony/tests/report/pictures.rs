@@ -1,7 +1,7 @@
 //! Compares the page and the plots with the figures of the summary.
 
-use prony_core::summary::Summary;
 use prony_report::{Format, Saved, Style, render, render_all};
+use prony_stats::summary::Summary;
 use serde_json::Value;
 
 use super::sample;
@@ -405,8 +405,8 @@ fn error_bars_end_where_the_confidence_intervals_do() {
     let (nines, log_ns) = (scale(&x), scale(&y));
     let offset = y_offset(&svg, &y);
     let bars: Vec<&str> = all_between(&svg, "<path class=\"bar c0\" d=\"", "\"");
-    let confidence = prony_core::summary::confidence::Confidence::of(&summary.main);
-    let intervals: Vec<_> = prony_core::summary::QUANTILES
+    let confidence = prony_stats::summary::confidence::Confidence::of(&summary.main);
+    let intervals: Vec<_> = prony_stats::summary::QUANTILES
         .iter()
         .filter_map(|&(_, q)| Some((q, confidence.quantile(q).ok()?)))
         .collect();

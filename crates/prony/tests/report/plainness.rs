@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use prony_core::plain::is_plain;
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_report::phased::{Outcome, Phase, Phased, Start};
 use prony_report::trend::Trend;
 use prony_report::{Detail, Format, Saved, Style, github, json, render, render_all};
+use prony_stats::summary::Summary;
 use serde_json::Value;
 
 use super::schema::summaries;

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use prony_core::summary::Accepted;
 use prony_report::{Format, Style, render};
+use prony_stats::summary::Accepted;
 
 use super::sample;
 

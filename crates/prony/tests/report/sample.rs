@@ -2,6 +2,9 @@
 //! every machine.
 
 use prony_core::fault::Fault;
+use prony_core::meter::{
+    CpuPressure, SchedDelay, Sctp, Stalls, StampClock, Transport, WorkerStats,
+};
 use prony_core::plan::{
     Burst, CallSpec, Check, Checks, Exchange, Expect, Framing, Group, GroupPart, HttpVersion, Load,
     Message, Pick, Plan, Resume, SessionKind, Sessions, SocketStep, Stop, Think, TlsSpec,
@@ -14,13 +17,10 @@ use prony_core::record::{
 };
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_core::script::{Awaited, Content};
-use prony_core::summary::{
-    Accepted, CpuPressure, LocalTarget, Part, RunInfo, SchedDelay, Sctp, SelfTested, Stalls,
-    StampClock, Summary, Transport, WorkerStats,
-};
 use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
 use prony_run::merge;
+use prony_stats::summary::{Accepted, LocalTarget, Part, RunInfo, SelfTested, Summary};
 
 const MS: u64 = 1_000_000;
 

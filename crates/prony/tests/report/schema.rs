@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use prony_core::fault::Fault;
+use prony_core::meter::{CpuPressure, SchedDelay, Stalls};
 use prony_core::plan::{
     self, Alternative, AtLimit, Clients, Control, Follow, Gate, Group, GrpcCall, Http2Spec,
     HttpVersion, Load, MessagePart, MessagePlan, MessageReply, Pace, Placement, ProxySpec,
@@ -22,13 +23,12 @@ use prony_core::record::{
 };
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
-use prony_core::summary::confidence::Until;
-use prony_core::summary::{
-    Accepted, BadLine, Burstiness, CpuPressure, DirectorCost, LogBodies, LogRead, Replayed,
-    RunInfo, SchedDelay, Stalls, Summary,
-};
 use prony_core::units::{Nanos, Span};
 use prony_report::{Format, Style, render};
+use prony_stats::summary::confidence::Until;
+use prony_stats::summary::{
+    Accepted, BadLine, Burstiness, DirectorCost, LogBodies, LogRead, Replayed, RunInfo, Summary,
+};
 use serde_json::Value;
 
 use super::sample;

@@ -8,9 +8,9 @@ use prony_core::plan::{
 use prony_core::record::{
     Broadcast, Finished, Pings, StreamMessages, StreamTime, TimeLowerBound, Times, TokenTally,
 };
-use prony_core::summary::Summary;
 use prony_core::units::Span;
 use prony_report::Format;
+use prony_stats::summary::Summary;
 use serde_json::Value;
 
 use super::pictures::{all_between, assert_row, rendered};

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use prony_core::machine::CloseHow;
-use prony_core::summary::Transport;
+use prony_core::meter::Transport;
 use prony_core::target::Carrier;
 use prony_core::units::Span;
 use rustix::io::Errno;

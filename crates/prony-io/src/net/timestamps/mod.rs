@@ -18,7 +18,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::{Duration, Instant};
 
 use prony_core::machine::{KernelStamp, Passed};
-use prony_core::summary::StampClock;
+use prony_core::meter::StampClock;
 use prony_core::units::{Nanos, Span};
 
 use crate::error::Unstamped;

@@ -5,10 +5,11 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
+use prony_core::meter::WorkerStats;
 use prony_core::plain::is_plain;
 use prony_core::record::Tally;
-use prony_core::summary::{RunInfo, Summary, WorkerStats};
 use prony_report::{Format, Style, github, render};
+use prony_stats::summary::{RunInfo, Summary};
 
 use super::super::{PlanFile, explain, explain_phases, parse_all, summary};
 use super::around;

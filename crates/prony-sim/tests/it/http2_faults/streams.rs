@@ -3,7 +3,7 @@
 use prony_core::http2::FRAME_SIZE;
 use prony_core::http2::frame::Settings;
 use prony_core::plan::Http2Spec;
-use prony_core::summary::{Bottleneck, RunInfo, Verdict};
+use prony_stats::summary::{Bottleneck, RunInfo, Verdict};
 
 use super::*;
 use crate::plans::summed;

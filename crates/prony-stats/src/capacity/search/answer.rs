@@ -1,10 +1,11 @@
 //! The end of a search: what was found.
 
+use prony_core::threshold::Unit;
+
 use super::{CHANGED, Known, Observed, Phase, Posterior, Search, TRIALS_MIN, side};
 use crate::capacity::{Answer, By, Finding, Fitted, Lack, Limit, Purpose, Step, Stop};
 use crate::summary::Bottleneck;
 use crate::summary::confidence::Interval;
-use crate::threshold::Unit;
 
 /// Points of the curve.
 const POINTS: u32 = 41;

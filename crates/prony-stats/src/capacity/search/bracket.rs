@@ -1,8 +1,9 @@
 //! Bracketing: short trials, each rate twice the one before, until a threshold is missed.
 
+use prony_core::units::Span;
+
 use super::{AGAIN, LIMITS_SHORT, Observed, Phase, SHORT, Search, WARMUP, allowed, at_least, side};
 use crate::capacity::{By, Finding, Limit, Purpose, Step};
-use crate::units::Span;
 
 /// A trial that would be missed by chance with a higher probability shows nothing.
 const DOUBT: f64 = 0.02;

@@ -1,12 +1,13 @@
 //! Closed loops: after the search by connections, their throughput is measured from one connection
 //! to beyond the capacity, in random order, for the Universal Scalability Law.
 
+use prony_core::units::Span;
+
 use super::{Observed, SHORT, Search, WARMUP};
 use crate::capacity::scalability::{self, Scalability};
 use crate::capacity::{By, Estimate, Finding, Purpose};
 use crate::summary::confidence::Interval;
 use crate::summary::student::t_critical;
-use crate::units::Span;
 
 /// Numbers of connections on the curve at most, evenly spaced on a logarithmic scale, and how often
 /// each is measured.

@@ -1,8 +1,9 @@
 //! After an overload, the search probes the target at a low rate until it replies as before.
 
+use prony_core::units::Span;
+
 use super::{Observed, PROBE_REQUESTS, Phase, Recovering, Search};
 use crate::capacity::{Finding, Recovery};
-use crate::units::Span;
 
 /// A target has recovered if its median is at most this multiple of that before, plus a constant.
 const RECOVERED_RATIO: f64 = 1.5;

@@ -1,10 +1,11 @@
 //! Trials of a load generator that was late.
 
+use prony_core::meter::{SchedDelay, WorkerStats};
+use prony_core::plan::Plan;
+use prony_core::record::Tally;
+
 use super::super::*;
-use crate::plan::Plan;
-use crate::record::Tally;
 use crate::summary::tests::{closed, meter, open, summary, tally};
-use crate::summary::{SchedDelay, WorkerStats};
 
 /// A trial of 1,000 requests of 2 ms each, of which the load generator waited for a processor for
 /// 201 us on average.

@@ -1,10 +1,11 @@
+use prony_core::record::NameTally;
+use prony_core::record::series::Series;
+use prony_core::rng::{Sequence, Stream};
+use prony_core::units::Nanos;
+
 use super::*;
 use crate::comparison::Outcome;
-use crate::record::NameTally;
-use crate::record::series::Series;
-use crate::rng::{Sequence, Stream};
 use crate::summary::tests::{meter, open, summary};
-use crate::units::Nanos;
 
 const MS: u64 = 1_000_000;
 /// Requests of each name: 200 a second.

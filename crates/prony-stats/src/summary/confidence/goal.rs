@@ -3,13 +3,13 @@
 use std::str::FromStr;
 use std::{fmt, iter};
 
+use prony_core::record::Tally;
+use prony_core::record::hist::Hist;
+use prony_core::record::series::{BINS, Block, Blocks, bin_bounds};
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{Confidence, NoInterval};
-use crate::record::Tally;
-use crate::record::hist::Hist;
-use crate::record::series::{BINS, Block, Blocks, bin_bounds};
-use crate::units::Span;
 
 /// A time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,8 +311,9 @@ fn wanted(text: &str) -> Result<GoalFigure, String> {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::record::series::BLOCK_MIN;
+
     use super::*;
-    use crate::record::series::BLOCK_MIN;
 
     #[test]
     fn goals_round_trip_through_their_text() {

@@ -15,12 +15,12 @@ mod spectrum;
 mod tests;
 mod worth;
 
+use prony_core::record::hist::Hist;
+use prony_core::record::series::{self, BINS, Block, Series};
+use prony_core::record::{StreamTime, Tally};
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
-use crate::record::hist::Hist;
-use crate::record::series::{self, BINS, Block, Series};
-use crate::record::{StreamTime, Tally};
-use crate::units::Span;
 pub use goal::{Goal, GoalFigure, TimeKind, Until, Watch};
 pub(super) use goal::{pooled, spread_over_bins};
 use spectrum::Cosines;

@@ -4,10 +4,11 @@
 
 use std::iter;
 
+use prony_core::record::hist::Hist;
+use prony_core::record::series::{self, BINS};
+use prony_core::units::Span;
+
 use super::{Confidence, EFFECTIVE_MIN, Interval, NoInterval, widening};
-use crate::record::hist::Hist;
-use crate::record::series::{self, BINS};
-use crate::units::Span;
 
 /// The minimum effective sample size beyond a quantile.
 const BEYOND_MIN: f64 = 20.0;

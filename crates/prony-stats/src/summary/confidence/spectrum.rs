@@ -186,9 +186,10 @@ fn willink(t: f64, skewness: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::rng::{self, Stream};
+
     use super::super::REDNESS_MAX;
     use super::*;
-    use crate::rng::{self, Stream};
 
     #[test]
     fn t_quantiles_match_the_tables() {

@@ -1,8 +1,9 @@
 //! Intervals of synthetic blocks. prony-sim tests their coverage.
 
+use prony_core::record::series::{BLOCK_MIN, bin_of};
+use prony_core::units::Nanos;
+
 use super::*;
-use crate::record::series::{BLOCK_MIN, bin_of};
-use crate::units::Nanos;
 
 /// A tally with the response times (in ms) that `of` returns for each block.
 fn tally(blocks: u64, of: impl Fn(u64) -> Vec<u64>) -> Tally {

@@ -10,9 +10,10 @@
 
 use std::iter;
 
+use prony_core::record::hist::Hist;
+
 use super::spectrum::t_quantile;
 use super::{Confidence, Interval, NoInterval};
-use crate::record::hist::Hist;
 
 /// The share by which an estimated effect lessens the worth. An estimate of twelve degrees of
 /// freedom takes 0.15 (the squared ratio of the one-sided 95 % quantiles of the normal distribution
@@ -221,8 +222,9 @@ pub(in crate::summary) fn wilson(share: f64, n: f64, z: f64) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::units::Span;
+
     use super::*;
-    use crate::units::Span;
 
     #[test]
     fn independent_times_are_worth_their_number() {

@@ -1,12 +1,13 @@
 //! What is certain of the figures of a run that its meter disturbed, for comparisons of runs.
 
+use prony_core::fault::Fault;
+use prony_core::record::hist::Hist;
+use prony_core::threshold::Counted;
+
 use super::super::Summary;
 use super::super::verdict::Reason;
 use super::meter::{Error, Faults};
 use super::shares::of_meter;
-use crate::fault::Fault;
-use crate::record::hist::Hist;
-use crate::threshold::Counted;
 
 /// The ends between which the true figure lies; `None`: it has no such end.
 #[derive(Clone, Copy, Debug)]

@@ -6,15 +6,16 @@
 //! share the other half (alpha spending, Lan and DeMets 1983), also the one at the end of the time.
 //! The report's decisions are made with the probability of the look that ended the load.
 
+use prony_core::plan::Plan;
+use prony_core::record::Tally;
+use prony_core::record::series::{Block, Blocks, Series};
+use prony_core::threshold::{Figure, Scalar, Statistic, Threshold, Timed, Unit};
+use prony_core::units::Span;
+
 use super::super::confidence::{Confidence, TimeKind, pooled};
 use super::binomial::LEVEL;
 use super::known::{Evidence, Known, Percentile, Test};
 use super::shares::{clustered_share, clustering_of};
-use crate::plan::Plan;
-use crate::record::Tally;
-use crate::record::series::{Block, Blocks, Series};
-use crate::threshold::{Figure, Scalar, Statistic, Threshold, Timed, Unit};
-use crate::units::Span;
 
 /// When the first look is.
 const FIRST: Span = Span::from_secs(10);
@@ -162,10 +163,11 @@ impl Deciding {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::plan::{CallSpec, Load, Stop, Think};
+    use prony_core::target::Endpoint;
+    use prony_core::units::Nanos;
+
     use super::*;
-    use crate::plan::{CallSpec, Load, Stop, Think};
-    use crate::target::Endpoint;
-    use crate::units::Nanos;
 
     fn plan(thresholds: &[&str], within: Span) -> Plan {
         let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };

@@ -1,11 +1,12 @@
 //! A figure, how well it is known, and whether it keeps to a limit.
 
+use prony_core::record::hist::{Hist, TIME_MAX};
+use prony_core::threshold::{Relation, Threshold};
+use prony_core::units::Span;
+
 use super::super::confidence::{Effects, Interval, NoInterval};
 use super::super::student::z_critical;
 use super::binomial::Sample;
-use crate::record::hist::{Hist, TIME_MAX};
-use crate::threshold::{Relation, Threshold};
-use crate::units::Span;
 
 /// The chance that a figure lies beyond one end of its 95 % confidence interval.
 const TAIL: f64 = 0.025;

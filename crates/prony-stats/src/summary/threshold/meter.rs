@@ -9,9 +9,10 @@
 //! a part of the time that they wait. By Little's law, the mean time of `n` users is `n` over their
 //! throughput, and a meter that adds nothing lowers no throughput.
 
+use prony_core::threshold::{Counted, Figure, Scalar, Statistic, Timed};
+
 use super::super::Summary;
 use super::super::verdict::Reason;
-use crate::threshold::{Counted, Figure, Scalar, Statistic, Timed};
 
 /// What is wrong with the meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

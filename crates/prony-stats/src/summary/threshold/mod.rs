@@ -19,13 +19,13 @@ mod shares;
 mod tests;
 mod times;
 
+use prony_core::record::Broadcast;
+use prony_core::threshold::{Counted, Figure, Relation, Scalar, Threshold, Unit};
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::confidence::{Interval, NoInterval};
-use crate::record::Broadcast;
-use crate::threshold::{Counted, Figure, Relation, Scalar, Threshold, Unit};
-use crate::units::Span;
 use binomial::{LEVEL, multiple};
 pub use certain::{Between, Certain};
 pub use deciding::Deciding;

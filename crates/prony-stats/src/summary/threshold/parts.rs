@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use prony_core::record::{CheckTally, GroupTally};
+use prony_core::threshold::{Counted, Figure, Threshold, Unit};
+
 use super::Summary;
 use super::known::Known;
 use super::shares::{clustered_share, clustering_of, share};
-use crate::record::{CheckTally, GroupTally};
 use crate::summary::confidence::{Interval, NoInterval};
-use crate::threshold::{Counted, Figure, Threshold, Unit};
 
 /// The share of the replies that pass a check, and its 95 % confidence interval.
 ///

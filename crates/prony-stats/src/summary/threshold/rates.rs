@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use prony_core::record::series::Cell;
+use prony_core::record::{Tally, TokenTally};
+use prony_core::units::{Nanos, Span};
+
 use super::super::confidence::{Interval, NoInterval};
 use super::super::student::t_critical;
 use super::known::Known;
-use crate::record::series::Cell;
-use crate::record::{Tally, TokenTally};
-use crate::units::{Nanos, Span};
 
 /// The fewest parts from which a variance is estimated.
 const PARTS_MIN: usize = 3;

@@ -12,11 +12,12 @@
 
 use std::f64::consts::FRAC_2_PI;
 
+use prony_core::record::Tally;
+use prony_core::record::series::{Block, Blocks, Series, bin_bounds};
+use prony_core::threshold::{Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
+use prony_core::units::Span;
+
 use super::super::confidence::TimeKind;
-use crate::record::Tally;
-use crate::record::series::{Block, Blocks, Series, bin_bounds};
-use crate::threshold::{Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
-use crate::units::Span;
 
 /// The probability that any threshold that is just met ends the load.
 const FALSE_ALARMS: f64 = 0.01;
@@ -245,8 +246,9 @@ fn above(t: f64, freedom: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::units::Nanos;
+
     use super::*;
-    use crate::units::Nanos;
 
     #[test]
     fn tail_probabilities_are_those_of_the_tables() {

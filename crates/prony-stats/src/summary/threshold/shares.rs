@@ -1,12 +1,13 @@
 //! Shares of what was counted: failures, checks, replies in time.
 
+use prony_core::fault::{Fault, FaultClass};
+use prony_core::record::Tally;
+use prony_core::threshold::Counted;
+
 use super::super::confidence::{Interval, t_quantile, wilson};
 use super::super::student::t_critical;
 use super::binomial::{LEVEL, Sample};
 use super::known::{Evidence, Known};
-use crate::fault::{Fault, FaultClass};
-use crate::record::Tally;
-use crate::threshold::Counted;
 
 /// The fewest intervals of the series from which a variance is estimated.
 const CELLS_LEAST: usize = 8;

@@ -1,11 +1,13 @@
+use prony_core::fault::Fault;
+use prony_core::meter::WorkerStats;
+use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
+use prony_core::record::{Tally, TimeLowerBound};
+use prony_core::target::Endpoint;
+use prony_core::units::Nanos;
+
 use super::shares::{KNOWN, clustering, clustering_of};
 use super::*;
-use crate::fault::Fault;
-use crate::plan::{CallSpec, Load, Plan, Stop, Think};
-use crate::record::{Tally, TimeLowerBound};
-use crate::summary::{Accepted, RunInfo, WorkerStats};
-use crate::target::Endpoint;
-use crate::units::Nanos;
+use crate::summary::{Accepted, RunInfo};
 
 /// Intervals with 100 ended requests each, of which these have failed.
 fn cells(failed: &[u64]) -> Vec<(u64, u64)> {

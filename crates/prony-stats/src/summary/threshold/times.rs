@@ -1,12 +1,13 @@
 //! Figures of durations.
 
+use prony_core::record::hist::Hist;
+use prony_core::record::{NameTally, StreamTime, Tally, TimeLowerBound};
+use prony_core::threshold::{Figure, Statistic, Threshold, Timed};
+use prony_core::units::Span;
+
 use super::super::Summary;
 use super::super::confidence::{Confidence, Effect, Effects, Interval, NoInterval};
 use super::known::{Evidence, Known, Percentile};
-use crate::record::hist::Hist;
-use crate::record::{NameTally, StreamTime, Tally, TimeLowerBound};
-use crate::threshold::{Figure, Statistic, Threshold, Timed};
-use crate::units::Span;
 
 /// Times, and how they depend on each other.
 pub(super) struct Times<'a> {

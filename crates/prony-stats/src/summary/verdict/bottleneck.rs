@@ -1,11 +1,11 @@
 //! The bottleneck: what limited the rate of a run.
 
+use prony_core::plan::{Load, Plan, SessionKind, Think};
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;
 use super::{Judgment, Verdict};
-use crate::plan::{Load, Plan, SessionKind, Think};
-use crate::units::Span;
 
 /// The bottleneck of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,17 +132,14 @@ const QUEUE_MIN: u64 = 6;
 /// more fast ones.
 const BODY_MAX: u64 = 2;
 
-impl Plan {
-    /// Whether the users of a closed loop pause between requests or wait for times of their own,
-    /// besides their think time.
-    fn users_pause(&self) -> bool {
-        let pauses =
-            |kind: &SessionKind| kind.bursts.iter().any(|burst| burst.think != Think::None);
-        let sessions = self.sessions.as_ref();
-        // A program that decides the steps of sessions may pause.
-        sessions.is_some_and(|of| of.directed || of.kinds.iter().any(pauses))
-            || self.clients.as_ref().is_some_and(|clients| clients.is_timed())
-    }
+/// Whether the users of a closed loop pause between requests or wait for times of their own,
+/// besides their think time.
+fn users_pause(plan: &Plan) -> bool {
+    let pauses = |kind: &SessionKind| kind.bursts.iter().any(|burst| burst.think != Think::None);
+    let sessions = plan.sessions.as_ref();
+    // A program that decides the steps of sessions may pause.
+    sessions.is_some_and(|of| of.directed || of.kinds.iter().any(pauses))
+        || plan.clients.as_ref().is_some_and(|clients| clients.is_timed())
 }
 
 impl Summary {
@@ -202,7 +199,7 @@ impl Summary {
                 let in_use = concurrency >= IN_USE_MIN * requests as f64;
                 if !in_use {
                     // Users without think times wait for something else.
-                    let thinks = think != Think::None || self.plan.users_pause();
+                    let thinks = think != Think::None || users_pause(&self.plan);
                     return thinks.then_some(Bottleneck::Users { users, concurrency });
                 }
                 Some(if has_sessions {

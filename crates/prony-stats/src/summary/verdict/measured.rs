@@ -1,13 +1,13 @@
 //! What the rules for the meter are applied to: the times that a run measures. A stream of messages
 //! is one request, so its response time is no scale for what the meter adds to the times in it.
 
+use prony_core::record::hist::Hist;
+use prony_core::record::{StreamTime, Tally};
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;
 use super::Reason;
-use crate::record::hist::Hist;
-use crate::record::{StreamTime, Tally};
-use crate::units::Span;
 
 /// With fewer measured times, nothing is said about the meter's processor time.
 pub(super) const STATEMENT_MIN: u64 = 20;

@@ -8,15 +8,15 @@ mod stationary;
 #[cfg(test)]
 mod tests;
 
+use prony_core::fault::{Fault, FaultClass};
+use prony_core::plan::{Load, Think};
+use prony_core::record::hist::Hist;
+use prony_core::record::{StreamTime, Tally};
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::Summary;
 use super::confidence::Goal;
-use crate::fault::{Fault, FaultClass};
-use crate::plan::{Load, Think};
-use crate::record::hist::Hist;
-use crate::record::{StreamTime, Tally};
-use crate::units::Span;
 pub use bottleneck::{Bottleneck, Queued, Waiting};
 pub use measured::LateSend;
 use measured::STATEMENT_MIN;

@@ -1,10 +1,11 @@
 //! Reasons from CPU pressure and event-loop stalls, and the check of Little's law, which every run
 //! must satisfy.
 
+use prony_core::units::Span;
+
 use super::super::Summary;
 use super::measured::Scale;
 use super::{BUSY_MAX, Reason};
-use crate::units::Span;
 
 /// Maximum relative difference between the two sides of Little's law.
 const LITTLES_LAW_MAX: f64 = 0.02;

@@ -6,14 +6,14 @@
 //! of a first-order autoregressive process (Bayley and Hammersley, JRSS Supplement 8, 1946), and if
 //! the change is large enough to matter. `docs/verdict.md` explains how the limits were chosen.
 
+use prony_core::plan::Load;
+use prony_core::rate::Arrivals;
+use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;
 use super::super::confidence::Confidence;
 use super::Reason;
-use crate::plan::Load;
-use crate::rate::Arrivals;
-use crate::units::Span;
 
 /// The minimum number of complete intervals.
 const CELLS_MIN: usize = 8;
@@ -221,8 +221,9 @@ fn mean(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::rng::{self, Stream};
+
     use super::*;
-    use crate::rng::{self, Stream};
 
     /// `n` values with log-normal noise of this standard deviation around `of`.
     fn row(n: usize, seed: u64, spread: f64, of: impl Fn(usize) -> f64) -> Vec<f64> {

@@ -3,15 +3,16 @@
 mod samples;
 mod streams;
 
-use super::super::WorkerStats;
+use prony_core::meter::{CpuPressure, SchedDelay, Stalls, Transport, WorkerStats};
+use prony_core::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
+use prony_core::proto::StreamCounts;
+use prony_core::record::SessionTally;
+use prony_core::units::Nanos;
+
 use super::super::confidence::Until;
 use super::super::tests::{closed, meter, open, summary, tally};
-use super::super::{CpuPressure, LogRead, Replayed, RunInfo, SchedDelay, Stalls, Transport};
+use super::super::{LogRead, Replayed, RunInfo};
 use super::*;
-use crate::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
-use crate::proto::StreamCounts;
-use crate::record::SessionTally;
-use crate::units::Nanos;
 
 fn reasons(s: &Summary) -> Vec<Reason> {
     s.verdict().reasons
@@ -427,8 +428,8 @@ fn p14_level_shift_invalidates() {
     assert!(summary(open(), course(&[ms(10); 12]), meter(0)).verdict().is_valid());
     let mut ramp = open();
     ramp.load = Load::Open {
-        rate: crate::rate::RatePlan::parse("100@6s,200@6s").expect("a plan"),
-        arrivals: crate::rate::Arrivals::Fixed,
+        rate: prony_core::rate::RatePlan::parse("100@6s,200@6s").expect("a plan"),
+        arrivals: prony_core::rate::Arrivals::Fixed,
         connections: 50,
     };
     assert!(summary(ramp, course(&times), meter(0)).verdict().is_valid());
