@@ -437,7 +437,11 @@ impl Summary {
         }
         let in_streams = StreamTime::ALL.into_iter().filter_map(|kind| t.times_in_streams(kind));
         let counts = in_streams.chain([&t.times.response, &t.times.message_lag]).map(Hist::count);
-        let samples = counts.fold(t.replies, u64::max);
+        // The figures of a language model are those of its replies, however many tokens they have.
+        let samples = match &t.tokens {
+            Some(_) => t.replies,
+            None => counts.fold(t.replies, u64::max),
+        };
         let needs = Hist::samples_needed(0.5);
         (samples < needs).then_some(Reason::TooFewSamples { percentile: 50.0, needs, samples })
     }
