@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use crate::plan::{HttpVersion, Plan};
 use crate::proto::h1::H1;
-use crate::proto::h2::{H2, STREAMS_BEFORE_SETTINGS};
+use crate::proto::h2::H2;
 use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts};
 use crate::units::{Nanos, RequestId, Span};
 
@@ -79,7 +79,7 @@ impl<A: Carrier, B: OverStreams> Carrier for Negotiated<A, B> {
     #[inline]
     fn capacity(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32 {
         match conn {
-            Conn::New => limit.min(STREAMS_BEFORE_SETTINGS).saturating_sub(in_flight),
+            Conn::New => limit.min(self.h2.first_streams()).saturating_sub(in_flight),
             // What waits for several streams does not ask for pipelining.
             Conn::H1(conn) => self.h1.capacity(conn, in_flight, limit.min(1)),
             Conn::H2(conn) => self.h2.capacity(conn, in_flight, limit),

@@ -239,6 +239,9 @@ pub trait Carrier {
 pub trait OverStreams: Carrier {
     /// A connection is open, and uses HTTP/2 or HTTP/1.1.
     fn negotiated(&mut self, is_h2: bool);
+
+    /// How many streams a connection may have before its peer has stated a limit, at least 1.
+    fn first_streams(&self) -> u32;
 }
 
 /// The call of an exchange.

@@ -4,7 +4,7 @@
 use super::keepalive::{KEEPALIVE, Keepalive};
 use super::requests::Table;
 use super::streams::Streams;
-use super::{Counts, Options, STREAMS_BEFORE_SETTINGS};
+use super::{Counts, Options};
 use crate::fault::Fault;
 use crate::http2::frame::{self, Code, Settings};
 use crate::http2::hpack::Decoder;
@@ -101,12 +101,12 @@ pub(super) struct Memo {
 }
 
 impl Conn {
-    /// How many streams may be open now.
+    /// How many streams may be open now; `first` as long as the peer has stated no settings.
     #[inline]
-    pub(super) fn limit(&self) -> u32 {
+    pub(super) fn limit(&self, first: impl FnOnce() -> u32) -> u32 {
         match self.has_settings {
             true => self.peer.streams.unwrap_or(u32::MAX),
-            false => STREAMS_BEFORE_SETTINGS,
+            false => first(),
         }
     }
 

@@ -28,8 +28,8 @@ use streams::Stream;
 
 /// The largest header list that is accepted, in bytes with the overhead of entries.
 const LIST_MAX: usize = 64 << 10;
-/// The concurrent streams before the peer has stated its limit.
-pub(super) const STREAMS_BEFORE_SETTINGS: u32 = 100;
+/// The most concurrent streams before the peer has stated its limit.
+const STREAMS_BEFORE_SETTINGS: u32 = 100;
 
 /// The carrier of one worker: the encoded requests of a plan, and what was counted. `FILES`:
 /// whether bodies may be sent from their files.
@@ -114,11 +114,11 @@ impl<const FILES: bool> Carrier for H2<FILES> {
         if conn.drains || conn.is_used_up() {
             return 0;
         }
-        conn.limit().min(limit).saturating_sub(in_flight)
+        conn.limit(|| self.first_streams()).min(limit).saturating_sub(in_flight)
     }
 
     fn is_limited_by_peer(&self, conn: &Conn, limit: u32) -> bool {
-        conn.limit() < limit
+        conn.limit(|| self.first_streams()) < limit
     }
 
     #[inline]
@@ -309,6 +309,14 @@ impl<const FILES: bool> OverStreams for H2<FILES> {
     fn negotiated(&mut self, is_h2: bool) {
         let n = if is_h2 { &mut self.counts.connections } else { &mut self.counts.fallbacks };
         *n += 1;
+    }
+
+    /// The limit that the peer of another connection has stated: a server that sends GOAWAY would
+    /// refuse the streams beyond it on the next connection, too.
+    fn first_streams(&self) -> u32 {
+        self.counts
+            .limit_last
+            .map_or(STREAMS_BEFORE_SETTINGS, |n| n.clamp(1, STREAMS_BEFORE_SETTINGS))
     }
 }
 

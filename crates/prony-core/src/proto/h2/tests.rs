@@ -342,7 +342,7 @@ fn waits_for_settings_only_if_asked() {
     assert!(client.h2.is_ready(&client.conn));
 }
 
-/// 100 before the settings of the peer, then its limit, then its new one.
+/// 100 before the settings of the first peer, then its limit, then its new one.
 #[test]
 fn follows_the_limit_of_the_peer() {
     let mut client = Client::with_requests(0);
@@ -354,6 +354,11 @@ fn follows_the_limit_of_the_peer() {
         assert_eq!(room(&client, 1000), n.saturating_sub(3));
     }
     assert_eq!((client.h2.counts.limit_least, client.h2.counts.limit_last), (Some(0), Some(200)));
+    // The next connection begins with the last limit that a peer has stated, with 1 to 100 streams.
+    for (n, first) in [(200, 100), (20, 20), (0, 1)] {
+        client.receive(&limit(n), usize::MAX).unwrap();
+        assert_eq!(client.h2.capacity(&Conn::default(), 0, 1000), first);
+    }
     let mut client = Client::with_requests(0);
     client.receive(&Server::new().0, usize::MAX).unwrap();
     assert_eq!(room(&client, 1000), 997, "no limit");

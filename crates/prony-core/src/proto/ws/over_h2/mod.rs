@@ -480,6 +480,10 @@ impl OverStreams for OverH2 {
     fn negotiated(&mut self, is_h2: bool) {
         self.h2.negotiated(is_h2);
     }
+
+    fn first_streams(&self) -> u32 {
+        self.h2.first_streams()
+    }
 }
 
 /// What was written of what a stream has to send.

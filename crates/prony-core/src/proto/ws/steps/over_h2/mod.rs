@@ -418,4 +418,8 @@ impl OverStreams for StepsOverH2 {
     fn negotiated(&mut self, is_h2: bool) {
         self.h2.negotiated(is_h2);
     }
+
+    fn first_streams(&self) -> u32 {
+        self.h2.first_streams()
+    }
 }
