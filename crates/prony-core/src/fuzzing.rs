@@ -10,15 +10,13 @@ mod websocket;
 
 pub use checks::checks;
 pub use events::events;
-pub use http2::{hpack, huffman, serve};
+pub use http2::{hpack, huffman};
 pub use streams::{grpc, streams};
 pub use tunnel::tunnel;
 pub use websocket::websocket;
 
-use crate::echo::{self, Echo, EchoBehavior};
 use crate::fault::Fault;
 use crate::layer::TlsContext;
-use crate::machine::{Action, Machine};
 use crate::plan::{CallSpec, Load, Plan, Stop, Think, TlsSpec};
 use crate::proto::h1::{Conn, H1};
 use crate::proto::{self, Carrier, Reply};
@@ -385,58 +383,6 @@ impl proto::Sink for Sink {
     }
 }
 
-/// Fuzz target: bytes from a client to the responder. The outcome does not depend on how they are
-/// split, and no reply to a datagram is itself replied to. The first byte selects the split.
-///
-/// # Panics
-/// If a guarantee is violated.
-pub fn echo(data: &[u8]) {
-    let Some((&cut, stream)) = data.split_first() else { return };
-    let stream = &stream[..stream.len().min(1 << 16)];
-    let whole = respond(stream, stream.len().max(1));
-    let pieces = respond(stream, usize::from(cut).max(1));
-    assert_eq!(whole.0, pieces.0, "messages and refusals");
-    // A refusal discards the replies that were not sent yet.
-    assert!(whole.0.1 > 0 || whole.1 == pieces.1, "replies");
-    let mut out = Vec::new();
-    if echo::answer(stream, true, &mut out) {
-        assert!(!echo::answer(&out, true, &mut Vec::new()), "an answer is answered");
-    }
-}
-
-/// The numbers of messages and refusals, and the bytes that the responder has sent.
-fn respond(stream: &[u8], cut: usize) -> ((u64, u64), Vec<u8>) {
-    let behavior = EchoBehavior { length_max: 4_096, ..EchoBehavior::default() };
-    let mut echo = Echo::new(behavior, vec![false]);
-    let mut heard = Vec::new();
-    let Some(id) = echo.on_accepted(0, Nanos::ZERO) else { return ((0, 0), heard) };
-    let mut open = true;
-    for piece in stream.chunks(cut) {
-        if open {
-            echo.on_recv(id, &mut piece.to_vec(), Nanos::ZERO);
-        }
-        while let Some(action) = echo.poll_action() {
-            match action {
-                Action::Transmit { id } => {
-                    echo.take_output(id, Nanos::ZERO, &mut |bytes| {
-                        heard.extend_from_slice(bytes);
-                        bytes.len()
-                    });
-                }
-                Action::Close { .. } => open = false,
-                Action::Connect { .. }
-                | Action::Pause { .. }
-                | Action::Resume { .. }
-                | Action::Yield
-                | Action::Finished => {
-                    panic!("it only answers")
-                }
-            }
-        }
-    }
-    ((echo.echoed().messages, echo.echoed().refused), heard)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -463,11 +409,6 @@ mod tests {
     }
 
     #[test]
-    fn corpus_of_echo() {
-        replay("echo", super::echo);
-    }
-
-    #[test]
     fn corpus_of_hpack() {
         replay("hpack", super::hpack);
     }
@@ -475,11 +416,6 @@ mod tests {
     #[test]
     fn corpus_of_huffman() {
         replay("huffman", super::huffman);
-    }
-
-    #[test]
-    fn corpus_of_serve() {
-        replay("serve", super::serve);
     }
 
     #[test]

@@ -3,15 +3,13 @@
 //!
 //! Nothing here opens a socket, reads a clock, starts a thread or iterates over a hash map in
 //! random order. A driver (prony-io on a real kernel, prony-sim in virtual time) does the I/O and
-//! calls a [`machine::Machine`]: `engine::Engine` is the client, `serve::Serve` the target server,
-//! `echo::Echo` the responder of round trips. `tls_server::TlsServer` adds TLS to the latter two.
+//! calls a [`machine::Machine`]: `engine::Engine` is the client; the servers are in prony-server.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
 
 mod check;
 pub mod director;
-pub mod echo;
 pub mod engine;
 pub mod events;
 pub mod fault;
@@ -35,10 +33,8 @@ pub mod rng;
 pub mod schedule;
 pub mod script;
 pub mod secret;
-pub mod serve;
 pub mod target;
 pub mod threshold;
-pub mod tls_server;
 pub mod tokenizer;
 pub mod units;
 pub mod vars;

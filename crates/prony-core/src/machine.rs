@@ -31,12 +31,8 @@
 //!    [`Action::Resume`]. Bytes that it has read already may still follow, and so may the end of
 //!    the stream behind them. A connection that dies meanwhile is reported as ever.
 
-mod slots;
-
 use crate::fault::Fault;
 use crate::units::{ConnId, Nanos, Poll, Span};
-
-pub(crate) use slots::Slots;
 
 /// What a machine asks its driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use std::{env, fs};
 
 use prony_core::plan::{Plan, Shard};
-use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::units::Span;
 use prony_hosts::driver::{self, Job, OnLoss, Watchers};
 use prony_hosts::engine::{Engine, Event};
@@ -22,6 +21,7 @@ use prony_run::environment::Environment;
 use prony_run::error::Error;
 use prony_run::local_server::{LocalServer, ServerConfig};
 use prony_run::plan_file;
+use prony_server::serve::{Latency, ServerBehavior};
 use prony_stats::summary::CommandLine;
 
 /// How long the recorded worker runs.

@@ -92,7 +92,7 @@ pub fn check_thresholds(thresholds: &[Threshold]) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::serve::{Latency, ServerBehavior};
+    use prony_server::serve::{Latency, ServerBehavior};
     use prony_stats::capacity::{By, Finding};
 
     use super::*;

@@ -260,8 +260,8 @@ mod tests {
     use prony_core::meter::WorkerStats;
     use prony_core::record::hist::Hist;
     use prony_core::record::{Tally, TimeLowerBound};
-    use prony_core::serve::{Latency, ServerBehavior};
     use prony_core::units::Nanos;
+    use prony_server::serve::{Latency, ServerBehavior};
     use prony_stats::comparison::{Figure, Held, MARGIN, Rounds};
     use prony_stats::summary::RunInfo;
 

@@ -114,9 +114,9 @@ mod tests {
     use prony_core::fault::Fault;
     use prony_core::meter::WorkerStats;
     use prony_core::record::Tally;
-    use prony_core::serve::{Latency, ServerBehavior};
     use prony_core::units::Span;
     use prony_report::{Format, Style};
+    use prony_server::serve::{Latency, ServerBehavior};
     use prony_stats::summary::RunInfo;
 
     use super::*;

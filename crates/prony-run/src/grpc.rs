@@ -321,7 +321,7 @@ mod schema {
     /// The schema of the simulated server.
     fn simulated() -> Result<Schema, String> {
         let mut schema = Schema::default();
-        schema.add_set(prony_core::serve::DESCRIPTORS)?;
+        schema.add_set(prony_server::serve::DESCRIPTORS)?;
         Ok(schema)
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use prony_core::layer::Identity;
-use prony_core::serve::{Serve, Served, ServerBehavior};
-use prony_core::tls_server::TlsServer;
 use prony_core::units::Nanos;
 use prony_io::{Control, Listen, Listener, Options, cpu};
+use prony_server::serve::{Serve, Served, ServerBehavior};
+use prony_server::tls_server::TlsServer;
 
 use crate::error::Error;
 use crate::tls;

@@ -6,8 +6,8 @@ use prony_core::machine::{Action, Machine, StopRequest};
 use prony_core::meter::WorkerStats;
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::units::{ConnId, Nanos, Span};
+use prony_server::serve::{Serve, ServerBehavior};
 
 use crate::run::{Extras, engines, for_plan, setup, stats};
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use prony_core::echo::{self, EchoBehavior};
 use prony_core::engine::{self, AnyEngine, Engine, Taps};
 use prony_core::feed::Feeds;
 use prony_core::machine::Machine;
@@ -10,9 +9,10 @@ use prony_core::meter::WorkerStats;
 use prony_core::plan::Plan;
 use prony_core::proto::Carrier;
 use prony_core::record::Tally;
-use prony_core::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 use prony_core::tokenizer::Tokenizers;
 use prony_core::units::{Nanos, Span};
+use prony_server::echo::{self, EchoBehavior};
+use prony_server::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
 
 use crate::link::Link;
 use crate::world::{Setup, WorldOutcome};

@@ -1,9 +1,9 @@
 //! Who may name whom: checks the imports in the sources against the table in ARCHITECTURE.md.
 //!
 //! A row has modules on the left (of prony-core, or of the crate in parentheses), and on the right
-//! what they may import of prony-core and prony-stats: `nothing`, a list of modules and items
-//! (`plan::Think`), or `all but` a list. Every module of prony-core needs a row. The root and the
-//! tests are not checked.
+//! what they may import of the pure crates: `nothing`, a list of modules and items (`plan::Think`),
+//! or `all but` a list. Every module of prony-core needs a row. The root and the tests are not
+//! checked.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub(super) const DOCUMENT: &str = "ARCHITECTURE.md";
 /// The header of the table.
 const HEAD: &str = "| module | may name (of prony-core) |";
 const CORE: &str = "prony-core";
-/// The other crate of the pure part.
-const STATS: &str = "prony-stats";
+/// The pure crates that depend on it.
+const ABOVE: [&str; 2] = ["prony-server", "prony-stats"];
 
 /// The table.
 pub(super) struct Rules {
@@ -72,7 +72,8 @@ impl Rules {
         };
         for ((package, module), rule) in &self.rules {
             let named = rule.list.iter().map(|entry| entry[0].as_str());
-            let named = named.map(|m| (if exists(STATS, m) { STATS } else { CORE }, m));
+            let named =
+                named.map(|m| (ABOVE.into_iter().find(|c| exists(c, m)).unwrap_or(CORE), m));
             for (package, module) in named.chain([(package.as_str(), module.as_str())]) {
                 if !exists(package, module) {
                     let what = format!("the table names `{module}`, which {package} has not");
@@ -105,8 +106,12 @@ impl Rules {
                 // Its own submodules are always allowed, so bare names do not matter.
                 resolve(&[&own[..], &named.within].concat(), &named.path, |_| false)
             } else {
-                let is_pure = |name: &String| name == "prony_core" || name == "prony_stats";
-                named.path.split_first().filter(|(name, _)| is_pure(name)).map(|(_, p)| p.to_vec())
+                let is_pure = |name: &str| name == CORE || ABOVE.contains(&name);
+                named
+                    .path
+                    .split_first()
+                    .filter(|(name, _)| is_pure(&name.replace('_', "-")))
+                    .map(|(_, p)| p.to_vec())
             };
             let Some(mut full) = full else { continue };
             if full.is_empty() {

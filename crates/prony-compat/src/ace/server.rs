@@ -9,7 +9,6 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-use prony_core::echo::{Echo, EchoBehavior};
 use prony_core::frame::{self, OPENING};
 use prony_core::machine::{Action, Machine as _};
 use prony_core::units::{ConnId, Nanos};
@@ -17,6 +16,7 @@ use prony_io::resolve;
 use prony_io::socket::Mode;
 use prony_io::socket::sctp;
 use prony_run::output::lines_to_stderr;
+use prony_server::echo::{Echo, EchoBehavior};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::options::{Options, Transport};

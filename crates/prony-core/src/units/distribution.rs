@@ -4,7 +4,7 @@ use super::{Span, parse_span};
 
 /// A distribution of times. Parameters that are not times are left to the caller to parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Distribution<'a> {
+pub enum Distribution<'a> {
     /// `fixed:5ms`, or just `5ms`.
     Fixed(Span),
     /// `exp:MEAN`.
@@ -21,7 +21,7 @@ pub(crate) enum Distribution<'a> {
 ///
 /// # Errors
 /// The defect; the caller adds the correct form.
-pub(crate) fn parse_distribution(text: &str) -> Result<Distribution<'_>, String> {
+pub fn parse_distribution(text: &str) -> Result<Distribution<'_>, String> {
     let (name, given) = match text.split_once(':') {
         Some((name, given)) => (name, Some(given)),
         None => (text, None),

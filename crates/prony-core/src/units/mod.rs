@@ -10,7 +10,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use distribution::{Distribution, parse_distribution};
+pub use distribution::{Distribution, parse_distribution};
 pub use parse::{ParseError, parse_count, parse_size};
 pub(crate) use parse::{decimal_exponent, parse_span, split_number, unknown};
 pub use poll::{Poll, PreviousPoll};

@@ -359,8 +359,9 @@ fn asks_a_server_for_its_schema() {
 /// The descriptors in the target server are what its `.proto` files say.
 #[test]
 fn descriptors_of_the_target_server_are_those_of_its_files() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prony-core/src/serve/grpc/proto");
-    let embedded = FileDescriptorSet::decode(prony_core::serve::DESCRIPTORS).expect("descriptors");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prony-server/src/serve/grpc/proto");
+    let embedded =
+        FileDescriptorSet::decode(prony_server::serve::DESCRIPTORS).expect("descriptors");
     let mut compiler = protox::Compiler::new([&root]).expect("a folder");
     compiler.include_imports(true);
     let mut files = Vec::new();

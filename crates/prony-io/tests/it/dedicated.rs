@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::echo::{Echo, EchoBehavior, Echoed};
 use prony_core::fault::Fault;
 use prony_core::frame::{HEADER, Header, Kind};
 use prony_core::machine::{Action, Machine, StopRequest};
 use prony_core::units::{ConnId, Nanos, Span};
 use prony_io::{Control, DriverChoice, Listen, Options, bind, serve_with_threads};
+use prony_server::echo::{Echo, EchoBehavior, Echoed};
 
 /// Run `body` against a responder with this many dedicated threads. Returns the counts of the
 /// driver's machine and of the threads' machines.

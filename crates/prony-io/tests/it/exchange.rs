@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::{env, thread};
 
-use prony_core::echo::{self, Echo, EchoBehavior};
 use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
 use prony_core::record::{Observer, Stamps, Tally};
@@ -13,6 +12,7 @@ use prony_core::target::{Carrier, Endpoint};
 use prony_core::units::Span;
 use prony_io::datagrams::Datagrams;
 use prony_io::{Control, DriverChoice, Listen, Options, bind, run, serve};
+use prony_server::echo::{self, Echo, EchoBehavior};
 
 pub(crate) fn exchange(endpoint: Endpoint, framing: Framing, (request, reply): (u32, u32)) -> Plan {
     let stop = Stop { requests: Some(300), sessions: None, duration: None };

@@ -11,13 +11,13 @@ use prony_core::engine::Tap;
 use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, Load, MessagePlan, MessageReply, Plan, Stop, Think};
 use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
 use prony_io::{
     Control, DriverChoice, Listen, Options, Outcome, SetupError, Taps, auto_prefers_uring, bind,
     limits, run, serve,
 };
+use prony_server::serve::{Serve, ServerBehavior};
 
 use crate::child::alone;
 

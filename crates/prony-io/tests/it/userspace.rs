@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::echo::{Echo, EchoBehavior};
 use prony_core::fault::Fault;
 use prony_core::meter::{Sctp, SctpStack};
 use prony_core::plan::{Framing, Load, Message, Plan, Stop, Think};
@@ -16,6 +15,7 @@ use prony_io::error::Refusal;
 use prony_io::socket::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
 use prony_io::{Control, Options, Outcome, SetupError, SocketOptions, run, serve_associations};
+use prony_server::echo::{Echo, EchoBehavior};
 
 use crate::exchange::exchange;
 
@@ -41,7 +41,7 @@ fn against<T>(
     settings: Settings,
     behavior: EchoBehavior,
     body: impl FnOnce(u16, u16) -> T,
-) -> (T, prony_core::echo::Echoed) {
+) -> (T, prony_server::echo::Echoed) {
     against_at(ANYWHERE, settings, behavior, body)
 }
 
@@ -50,7 +50,7 @@ fn against_at<T>(
     settings: Settings,
     behavior: EchoBehavior,
     body: impl FnOnce(u16, u16) -> T,
-) -> (T, prony_core::echo::Echoed) {
+) -> (T, prony_server::echo::Echoed) {
     let listener = userspace::bind(at, settings).expect("a free port");
     let (port, udp_port) = (listener.local().port(), listener.udp_port().unwrap_or(0));
     let control = Control::new();
@@ -185,7 +185,7 @@ impl Relay {
 fn through_relay(
     plan: impl FnOnce(u16) -> Plan,
     loses: &(dyn Fn(u64, &[u8]) -> bool + Sync),
-) -> (Outcome, prony_core::echo::Echoed, u64) {
+) -> (Outcome, prony_server::echo::Echoed, u64) {
     let relay = Relay::new();
     let control = Control::new();
     let (out, echoed) = against(settings(0), EchoBehavior::default(), |port, udp| {

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use prony_core::meter::WorkerStats;
 use prony_core::plan::{Plan, Shard};
-use prony_core::serve::{Latency, ServerBehavior, Share};
 use prony_core::units::Span;
 use prony_report::{Format, Style, json, render};
+use prony_server::serve::{Latency, ServerBehavior, Share};
 use prony_sim::Extras;
 use prony_stats::summary::{Reason, RunInfo, Summary, Verdict};
 

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use prony_core::machine::StopRequest;
-use prony_core::serve::ServerBehavior;
+use prony_server::serve::ServerBehavior;
 
 use super::*;
 use crate::plan_file::tests::phases::phases;

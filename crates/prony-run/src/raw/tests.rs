@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::units::Span;
+use prony_server::serve::{Latency, ServerBehavior};
 use prony_sim::Extras;
 
 use super::*;

@@ -1,4 +1,4 @@
-use prony_core::serve::ServerBehavior;
+use prony_server::serve::ServerBehavior;
 
 use super::*;
 use crate::plan_file;

@@ -2,8 +2,8 @@
 
 use prony_core::plan::Load;
 use prony_core::schedule::{Arrivals, RatePlan, Schedule};
-use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::units::{Nanos, Span};
+use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::world::Setup;

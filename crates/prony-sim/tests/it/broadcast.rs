@@ -3,10 +3,10 @@
 use prony_core::machine::StopRequest;
 use prony_core::plan::{BroadcastPlan, Expect, MessagePlan, Plan, Stop, Think, WebSocketPlan};
 use prony_core::record::{Broadcast, Tally};
-use prony_core::serve::{
+use prony_core::units::{Nanos, Span};
+use prony_server::serve::{
     BroadcastFaults, Latency, Serve, Served, ServerBehavior, Share, SocketBehavior, Stall, Stalls,
 };
-use prony_core::units::{Nanos, Span};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;

@@ -14,9 +14,9 @@ use prony_core::plan::{CallSpec, Load, Plan, Stop};
 use prony_core::record::hist::Hist;
 use prony_core::rng::{Sequence, Stream};
 use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::target::Endpoint;
 use prony_core::units::Span;
+use prony_server::serve::{Latency, ServerBehavior};
 use prony_stats::comparison::{
     Answer, Comparison, Design, Figure, Held, MARGIN, Measured, Outcome, Rounds,
 };

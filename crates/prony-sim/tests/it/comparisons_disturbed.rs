@@ -9,8 +9,8 @@ use std::env;
 
 use prony_core::plan::{Plan, Stop};
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{Latency, Serve, ServerBehavior};
 use prony_core::units::Span;
+use prony_server::serve::{Latency, Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::world::{Pauses, Setup};

@@ -1,12 +1,12 @@
 //! Round trips to the responder: the times follow from arithmetic, and both sides' counts agree.
 
-use prony_core::echo::{Echo, EchoBehavior};
 use prony_core::fault::Fault;
 use prony_core::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::units::{Nanos, Span};
+use prony_server::echo::{Echo, EchoBehavior};
 use prony_sim::link::{ConnectFaults, Link};
 use prony_sim::load;
 use prony_sim::rng::Rng;

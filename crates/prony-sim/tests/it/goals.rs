@@ -3,8 +3,8 @@
 use prony_core::plan::{Load, Plan, Stop};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::units::Span;
+use prony_server::serve::{Latency, ServerBehavior};
 use prony_stats::summary::confidence::{Goal, Watch};
 
 use crate::plans::{ms, open};

@@ -8,8 +8,8 @@ use prony_core::plan::{
 };
 use prony_core::schedule::Arrivals;
 use prony_core::script::{Extract, Place};
-use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::units::Span;
+use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;

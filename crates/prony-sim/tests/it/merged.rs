@@ -12,8 +12,8 @@ use prony_core::record::{
     StreamBodies, StreamMessages, StreamSizes, Tally, Times, TlsTally, TokenTally,
 };
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{Latency, Serve, Share};
 use prony_core::units::Span;
+use prony_server::serve::{Latency, Serve, Share};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::{Card, Kernel, Setup};

@@ -7,8 +7,8 @@ use prony_core::machine::StopRequest;
 use prony_core::plan::{CallSpec, Expect, GrpcCall, Http2Spec, MessagePlan, Plan, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{Latency, Serve, ServerBehavior, Stall, Stalls};
 use prony_core::units::{Nanos, Span};
+use prony_server::serve::{Latency, Serve, ServerBehavior, Stall, Stalls};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
@@ -224,7 +224,7 @@ fn streams_that_fail_leave_nothing() {
         let mut behavior = grpc(Latency::Exponential(ms(1)));
         behavior.max_streams = rng.between(1, 9) as u32;
         behavior.goaway_after = std::num::NonZeroU32::new(rng.below(9) as u32);
-        behavior.rst = prony_core::serve::Share(rng.unit() * 0.1);
+        behavior.rst = prony_server::serve::Share(rng.unit() * 0.1);
         let mut serve = Serve::new(behavior, seed);
         let outcome = load(&plan, 1, &setup, &mut [&mut serve]);
         assert_invariants(&outcome, "messages of streams that fail");

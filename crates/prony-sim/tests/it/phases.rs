@@ -6,8 +6,8 @@ use prony_core::meter::WorkerStats;
 use prony_core::plan::{Plan, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::units::Span;
+use prony_server::serve::{Latency, ServerBehavior};
 use prony_sim::{Extras, simulate, simulate_beside};
 
 use crate::plans::{closed, ms, open};

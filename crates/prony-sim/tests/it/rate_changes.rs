@@ -8,8 +8,8 @@ use prony_core::machine::Machine;
 use prony_core::plan::{Plan, Stop};
 use prony_core::proto::h1::H1;
 use prony_core::schedule::{Arrivals, RateChange, Schedule};
-use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::units::{Nanos, Span};
+use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::world::Setup;
 

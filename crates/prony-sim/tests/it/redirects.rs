@@ -10,9 +10,9 @@ use prony_core::plan::{
 use prony_core::record::{GroupTally, RedirectTally, Tally};
 use prony_core::schedule::Arrivals;
 use prony_core::script::{Extract, Place};
-use prony_core::serve::{Latency, Serve, ServerBehavior};
 use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Span};
+use prony_server::serve::{Latency, Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;

@@ -3,10 +3,10 @@
 use prony_core::fault::Fault;
 use prony_core::plan::{Load, Plan, Stop};
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{
+use prony_core::units::Span;
+use prony_server::serve::{
     CloseAfter, Latency, Serve, ServerBehavior, Share, Stall, Stalls, StatusMix,
 };
-use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;

@@ -6,8 +6,8 @@ use prony_core::plan::{
 };
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{EventBehavior, Latency, Serve, ServerBehavior};
 use prony_core::units::Span;
+use prony_server::serve::{EventBehavior, Latency, Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;

@@ -11,10 +11,10 @@ use prony_core::plan::{
 use prony_core::record::{NameTally, Tally};
 use prony_core::schedule::Arrivals;
 use prony_core::script::{Awaited, Content};
-use prony_core::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior};
 use prony_core::target::Endpoint;
 use prony_core::units::{ConnId, Span};
 use prony_core::websocket::{CloseCode, Frame, Opcode, accept_of};
+use prony_server::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Connections, Scripted, Server, ServerAction, ServerModel, Step};

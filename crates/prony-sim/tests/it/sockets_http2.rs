@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use prony_core::fault::Fault;
 use prony_core::plan::{CallSpec, HttpVersion, OnFailure, Plan, SocketStep};
 use prony_core::script::Content;
-use prony_core::serve::{Latency, ServerBehavior};
+use prony_server::serve::{Latency, ServerBehavior};
 
 use crate::plans::ms;
 use crate::sockets::{

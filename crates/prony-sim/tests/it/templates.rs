@@ -8,9 +8,9 @@ use prony_core::plan::{
 };
 use prony_core::schedule::Arrivals;
 use prony_core::script::{Extract, PickRow, Place, Table};
-use prony_core::serve::{Latency, Serve};
 use prony_core::units::ConnId;
 use prony_core::websocket::{Event, MESSAGE_MAX, Reader, Role};
+use prony_server::serve::{Latency, Serve};
 use prony_sim::link::Link;
 use prony_sim::server::{Connections, Server, ServerModel};
 use prony_sim::world::Setup;

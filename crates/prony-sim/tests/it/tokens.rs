@@ -9,9 +9,9 @@ use prony_core::plan::{
 };
 use prony_core::record::{Finished, StreamBodies, Tally, TokenTally};
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{Serve, Served, ServerBehavior, Share};
 use prony_core::tokenizer::CountTokens;
 use prony_core::units::Span;
+use prony_server::serve::{Serve, Served, ServerBehavior, Share};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;

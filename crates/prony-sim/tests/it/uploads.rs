@@ -11,8 +11,8 @@ use prony_core::plan::{
 };
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{Serve, ServerBehavior};
 use prony_core::units::{ConnId, Span};
+use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;

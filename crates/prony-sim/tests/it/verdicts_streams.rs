@@ -1,13 +1,13 @@
 //! The verdicts of loads whose requests last long, with and without a meter that is stopped: what
 //! is measured there are messages, gaps, tokens, deliveries, pings and round trips.
 
-use prony_core::echo::{Echo, EchoBehavior};
 use prony_core::machine::Machine;
 use prony_core::plan::{Framing, Load, MessagePlan, Plan, Stop, StreamFormat, StreamPlan, Think};
 use prony_core::record::StreamTime;
 use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::serve::{BroadcastFaults, Latency, Serve, ServerBehavior, SocketBehavior};
 use prony_core::units::Span;
+use prony_server::echo::{Echo, EchoBehavior};
+use prony_server::serve::{BroadcastFaults, Latency, Serve, ServerBehavior, SocketBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;

@@ -10,8 +10,8 @@ use prony_core::plan::{
 };
 use prony_core::record::Tally;
 use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior, Stall, Stalls};
 use prony_core::units::{ConnId, Nanos, Span};
+use prony_server::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior, Stall, Stalls};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;

@@ -7,10 +7,10 @@ use prony_core::fault::Fault;
 use prony_core::plan::{Http2Spec, MessageReply, Plan, Stop, StreamFormat, StreamPlan, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;
-use prony_core::serve::{
+use prony_core::units::Span;
+use prony_server::serve::{
     BroadcastFaults, Latency, Serve, ServerBehavior, Share, SocketBehavior, Stall, Stalls,
 };
-use prony_core::units::Span;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;

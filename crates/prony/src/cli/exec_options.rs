@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use prony_core::serve::Latency;
 use prony_core::threshold::Threshold;
 use prony_core::units::Span;
 use prony_io::Precision;
+use prony_server::serve::Latency;
 use prony_stats::summary::confidence::Goal;
 
 use super::output::{OutputArgs, Undecided};

@@ -4,11 +4,11 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-use prony_core::serve::{
+use prony_core::units::Span;
+use prony_server::serve::{
     Change, CloseAfter, EventBehavior, Latency, ServerBehavior, Share, SocketBehavior, Stalls,
     StatusMix,
 };
-use prony_core::units::Span;
 
 use super::tls::{self, IdentityArgs};
 use super::{Driver, values};

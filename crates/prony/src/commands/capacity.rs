@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use prony_core::plan::Plan;
 use prony_core::schedule::{Arrivals, ArrivalsArg};
-use prony_core::serve::ServerBehavior;
 use prony_core::units::Span;
 use prony_io::Options;
 use prony_report::capacity::{self, Capacity};
@@ -16,6 +15,7 @@ use prony_run::exit::Exit;
 use prony_run::interrupt::Ending;
 use prony_run::output::{self, Outputs};
 use prony_run::run::{self, Provenance};
+use prony_server::serve::ServerBehavior;
 use prony_stats::capacity::{By, Finding, Limit, Purpose, Search, Settings, Trial, least_budget};
 use prony_stats::summary::Summary;
 

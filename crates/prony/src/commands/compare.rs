@@ -8,7 +8,6 @@ use prony_core::plan::Plan;
 use prony_core::rate::RatePlan;
 use prony_core::rng::{self, Stream};
 use prony_core::secret::shown_url;
-use prony_core::serve::ServerBehavior;
 use prony_core::units::Span;
 use prony_io::{Control, Options};
 use prony_report::comparison::{Comparison, label, so_far};
@@ -24,6 +23,7 @@ use prony_run::output::{self, Outputs};
 use prony_run::plan_file;
 use prony_run::run::{self, Provenance};
 use prony_run::target_process::{self, PORT, TargetProcess};
+use prony_server::serve::ServerBehavior;
 use prony_stats::comparison::{
     Block, Design, Figure, Held, LOOKS, ROUNDS_USUAL, Rounds, block_length,
 };

@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 
 use clap::Parser as _;
 use prony_core::plan::{Load, Plan};
-use prony_core::serve::{Latency, Served, ServerBehavior};
 use prony_core::units::Span;
 use prony_io::Options;
 use prony_report::units;
@@ -14,6 +13,7 @@ use prony_run::exit::{Accepted, Exit};
 use prony_run::local_server::{LocalServer, ServerConfig};
 use prony_run::output;
 use prony_run::run::Provenance;
+use prony_server::serve::{Latency, Served, ServerBehavior};
 use prony_stats::summary::Summary;
 
 use super::carried::finish;

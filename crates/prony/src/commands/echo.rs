@@ -3,9 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::thread;
 
-use prony_core::echo::{self, Echo, EchoBehavior, Echoed};
 use prony_core::layer::Identity;
-use prony_core::tls_server::{Handshakes, TlsServer};
 use prony_core::units::Nanos;
 use prony_io::datagrams::{Answered, Datagrams};
 use prony_io::socket::sctp::Style;
@@ -14,6 +12,8 @@ use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::interrupt::stoppable;
 use prony_run::output;
+use prony_server::echo::{self, Echo, EchoBehavior, Echoed};
+use prony_server::tls_server::{Handshakes, TlsServer};
 use serde::Serialize;
 
 use crate::cli::rtt::EchoArgs;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use prony_core::plan::{CallSpec, Plan};
-use prony_core::serve::ServerBehavior;
 use prony_io::{Control, Options};
 use prony_report::units;
 use prony_run::abort::Aborter;
@@ -12,6 +11,7 @@ use prony_run::error::Error;
 use prony_run::goals::GoalWatch;
 use prony_run::interrupt::stoppable;
 use prony_run::run::{self, Provenance};
+use prony_server::serve::ServerBehavior;
 use prony_stats::summary::Summary;
 use prony_stats::summary::confidence::Goal;
 

@@ -1,12 +1,12 @@
 //! `prony rtt`: round-trip times.
 
 use prony_core::plan::Plan;
-use prony_core::serve::ServerBehavior;
 use prony_io::{Options, SocketOptions};
 use prony_run::builder::Planned;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::run::{self, Provenance};
+use prony_server::serve::ServerBehavior;
 
 use super::carried::{accepted, finish};
 use super::execution::on_the_network;

@@ -6,14 +6,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
 use prony_core::layer::Identity;
-use prony_core::serve::{Serve, Served};
-use prony_core::tls_server::{Handshakes, TlsServer};
 use prony_core::units::Nanos;
 use prony_io::{Listen, Options};
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::interrupt::stoppable;
 use prony_run::output;
+use prony_server::serve::{Serve, Served};
+use prony_server::tls_server::{Handshakes, TlsServer};
 use serde::Serialize;
 
 use crate::cli::serve::ServeArgs;

@@ -220,9 +220,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use clap::Parser as _;
-    use prony_core::serve::{Latency, ServerBehavior};
     use prony_core::units::Span;
     use prony_run::environment::Environment;
+    use prony_server::serve::{Latency, ServerBehavior};
 
     use super::*;
     use crate::cli::Cli;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Parser as _;
-use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::units::Span;
 use prony_io::{Control, Options, cpu, limits};
 use prony_run::error::Error;
@@ -12,6 +11,7 @@ use prony_run::interrupt::Ending;
 use prony_run::local_server::{LocalServer, ServerConfig};
 use prony_run::run;
 use prony_run::run::Provenance;
+use prony_server::serve::{Latency, ServerBehavior};
 use prony_stats::summary::Summary;
 
 use crate::cli::refusal::of_clap;

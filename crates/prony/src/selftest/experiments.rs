@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use prony_core::fault::Fault;
 use prony_core::record::Observer;
-use prony_core::serve::{Latency, ServerBehavior};
 use prony_core::units::{Nanos, Span};
 use prony_run::local_server::{Done, LocalServer};
+use prony_server::serve::{Latency, ServerBehavior};
 use prony_stats::summary::{Summary, Verdict};
 
 use super::bench::{Bench, Failure};
@@ -145,7 +145,7 @@ fn freeze(quick: bool, connections: u64) -> Experiment {
 }
 
 impl Freeze {
-    fn stalls(&self) -> prony_core::serve::Stalls {
+    fn stalls(&self) -> prony_server::serve::Stalls {
         let text = format!("{}us@+{}us", self.freeze.0 / 1_000, self.start.0 / 1_000);
         text.parse().unwrap_or_default()
     }

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::serve::ServerBehavior;
 use prony_io::clock;
+use prony_server::serve::ServerBehavior;
 
 use super::bench::{Bench, Failure};
 use super::record::{Floor, Loopback};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use prony_core::plan::Plan;
 use prony_core::record::Tally;
-use prony_core::serve::ServerBehavior;
 use prony_core::tokenizer::CountTokens;
+use prony_server::serve::ServerBehavior;
 
 use super::against;
 
