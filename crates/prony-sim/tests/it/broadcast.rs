@@ -13,7 +13,7 @@ use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
 
 use crate::faults::random_setup;
-use crate::plans::{Seed, assert_invariants, closed, ms};
+use crate::plans::{Seed, assert_invariants, closed, has_all_seeds, ms, seeds};
 
 /// A schedule of `count` messages for each of `publishers` among `connections`.
 pub(crate) fn broadcast(
@@ -157,7 +157,7 @@ pub(crate) fn with_mistakes(seed: u64, shares: u32) -> (Outcome, Served) {
 #[test]
 fn mistakes_of_the_server_are_counted_exactly() {
     let mut found = [0; 3];
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 161);
         let (outcome, _) = with_mistakes(seed, rng.between(1, 3) as u32);
@@ -170,9 +170,9 @@ fn mistakes_of_the_server_are_counted_exactly() {
         found[1] += all.duplicates;
         found[2] += all.reordered;
     }
-    assert!(found.iter().all(|&n| n > 1_000), "{found:?}");
+    assert!(!has_all_seeds() || found.iter().all(|&n| n > 1_000), "{found:?}");
     // With one publisher, all mistakes are about subscribers.
-    for seed in 0..30 {
+    for seed in seeds(30) {
         let _case = Seed(seed);
         let share = |k: u64| Share(if seed % 3 == k { 0.2 } else { 0.01 });
         let faults = BroadcastFaults { lose: share(0), duplicate: share(1), swap: share(2) };
@@ -193,7 +193,7 @@ fn mistakes_of_the_server_are_counted_exactly() {
 /// Links with jitter: the spread of each message is that of its deliveries.
 #[test]
 fn a_correct_server_has_a_reach_of_one_over_every_link() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 162);
         let (n, publishers) = (rng.between(4, 30) as u32, rng.between(1, 3) as u32);
@@ -227,7 +227,7 @@ fn a_correct_server_has_a_reach_of_one_over_every_link() {
 #[test]
 fn broken_links_break_no_invariant_of_broadcasts() {
     let (mut failed, mut missing) = (0, 0);
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 163);
         let plan = broadcast(rng.between(3, 12) as u32, 2, 50.0, 60, ms(100));
@@ -244,5 +244,5 @@ fn broken_links_break_no_invariant_of_broadcasts() {
         assert_eq!((all.reordered, all.duplicates, all.unstamped), (0, 0, 0));
         missing += all.expected - all.delivered;
     }
-    assert!(failed > 50 && missing > 50, "{failed} {missing}");
+    assert!(!has_all_seeds() || failed > 50 && missing > 50, "{failed} {missing}");
 }

@@ -13,7 +13,7 @@ use prony_sim::rng::Rng;
 use prony_sim::server::{Scripted, Server, ServerModel, ServiceTime, Station, Step};
 use prony_sim::world::Setup;
 
-use crate::plans::{Seed, assert_invariants, closed, get, ms, open};
+use crate::plans::{Seed, assert_invariants, closed, get, has_all_seeds, ms, open, seeds};
 
 const DEPTHS: [u32; 5] = [1, 2, 4, 8, 64];
 
@@ -71,7 +71,7 @@ fn assert_all_served(outcome: &Outcome, served: u64, requests: u64, what: &str) 
 #[test]
 fn requests_after_the_last_reply_are_sent_again() {
     let mut again = 0;
-    for seed in 0..600 {
+    for seed in seeds(600) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 31);
         let (requests, announced) = (rng.between(1, 400), rng.chance(0.5));
@@ -86,7 +86,7 @@ fn requests_after_the_last_reply_are_sent_again() {
         assert_all_served(&outcome, server.model().served, requests, &what);
         again += outcome.main().retries;
     }
-    assert!(again > 1_000, "requests sent again: {again}");
+    assert!(!has_all_seeds() || again > 1_000, "requests sent again: {again}");
 }
 
 /// The first connections show how many requests a connection serves. Later ones send no more ahead.

@@ -16,7 +16,7 @@ use prony_sim::rng::Rng;
 use prony_sim::server::{Hostile, Server, ServiceTime, Station};
 use prony_sim::world::Setup;
 
-use crate::plans::{Seed, assert_invariants, closed, get, ms, open};
+use crate::plans::{Seed, assert_invariants, closed, get, has_all_seeds, ms, open, seeds};
 
 pub(crate) fn random_plan(rng: &mut Rng) -> Plan {
     let requests = rng.between(1, 60);
@@ -230,7 +230,7 @@ pub(crate) fn random_server(rng: &mut Rng, seed: u64) -> Box<dyn Machine> {
 #[test]
 fn p04_counters_agree_whatever_fails() {
     let (mut faults, mut replies, mut unfinished, mut retries) = (vec![0; Fault::COUNT], 0, 0, 0);
-    for seed in 0..2_000 {
+    for seed in seeds(2_000) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 20);
         let mut plan = random_plan(&mut rng);
@@ -271,8 +271,8 @@ fn p04_counters_agree_whatever_fails() {
     }
     // Nearly every fault occurred, and many correct replies too.
     let kinds = faults.iter().filter(|&&n| n > 0).count();
-    assert!(kinds >= 20, "only {kinds} kinds of faults occurred: {faults:?}");
-    assert!(replies > 10_000 && unfinished > 100 && retries > 100);
+    assert!(!has_all_seeds() || kinds >= 20, "only {kinds} kinds of faults occurred: {faults:?}");
+    assert!(!has_all_seeds() || replies > 10_000 && unfinished > 100 && retries > 100);
 }
 
 /// A target that refuses every connect, or never replies to it.

@@ -29,7 +29,7 @@ use prony_sim::server::{Connections, Server, ServerModel};
 use prony_sim::world::Setup;
 
 use crate::http2::http2;
-use crate::plans::{Seed, assert_invariants, closed, ms};
+use crate::plans::{Seed, assert_invariants, closed, has_all_seeds, ms, seeds};
 use pipe::{Pipe, Task};
 
 /// Random sizes: none, small ones, some around those of frames and windows, large ones.
@@ -281,7 +281,7 @@ fn rough(rng: &mut Rng, seed: u64) -> Setup {
 #[test]
 fn a_server_of_the_crate_h2_understands_the_client() {
     let mut all = 0;
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 170);
         let (theirs, ours) = (Limits::random(&mut rng), Limits::random(&mut rng));
@@ -320,7 +320,7 @@ fn a_server_of_the_crate_h2_understands_the_client() {
         assert!(seen == sent, "{} requests of {}", seen.len(), sent.len());
         all += requests;
     }
-    assert!(all > 600, "{all}");
+    assert!(!has_all_seeds() || all > 600, "{all}");
 }
 
 /// A client of `h2` on one connection.
@@ -453,7 +453,7 @@ async fn one(send: client::SendRequest<Bytes>, n: usize, body: Vec<u8>, got: Log
 #[test]
 fn a_client_of_the_crate_h2_understands_the_server() {
     let mut all = 0;
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 171);
         let (mut theirs, ours) = (Limits::random(&mut rng), Limits::random(&mut rng));
@@ -494,5 +494,5 @@ fn a_client_of_the_crate_h2_understands_the_server() {
         );
         all += bodies.len();
     }
-    assert!(all > 500, "{all}");
+    assert!(!has_all_seeds() || all > 500, "{all}");
 }

@@ -18,7 +18,7 @@ use prony_sim::server::{Event, FrameServer, Server, Turn};
 use prony_sim::world::Setup;
 
 use crate::faults::random_setup;
-use crate::plans::{Seed, arrivals, assert_invariants, at, closed, ms, open};
+use crate::plans::{Seed, arrivals, assert_invariants, at, closed, has_all_seeds, ms, open, seeds};
 
 /// The plan over HTTP/2, with this many streams per connection.
 pub(crate) fn http2(mut plan: Plan, connections: u32, streams: u32) -> Plan {
@@ -86,7 +86,7 @@ pub(crate) fn random_server(rng: &mut Rng) -> ServerBehavior {
 #[test]
 fn counters_of_both_sides_are_equal() {
     let (mut waited_streams, mut waited_windows) = (0, 0);
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 120);
         let mut plan = random_plan(&mut rng);
@@ -120,7 +120,10 @@ fn counters_of_both_sides_are_equal() {
         waited_streams += all.times.stream_wait.count();
         waited_windows += all.times.flow_wait.count();
     }
-    assert!(waited_streams > 100 && waited_windows > 100, "{waited_streams} {waited_windows}");
+    assert!(
+        !has_all_seeds() || waited_streams > 100 && waited_windows > 100,
+        "{waited_streams} {waited_windows}"
+    );
 }
 
 /// With failures of the network, refusals, resets and GOAWAYs, each request has one end, and no
@@ -128,7 +131,7 @@ fn counters_of_both_sides_are_equal() {
 #[test]
 fn p04_counters_of_http2_agree_whatever_fails() {
     let (mut refused, mut resets, mut cancelled, mut replies) = (0, 0, 0, 0);
-    for seed in 0..300 {
+    for seed in seeds(300) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 121);
         let mut plan = random_plan(&mut rng);
@@ -162,7 +165,7 @@ fn p04_counters_of_http2_agree_whatever_fails() {
         }
     }
     let all = [refused, resets, cancelled, replies];
-    assert!(all.iter().all(|&n| n > 100), "{all:?}");
+    assert!(!has_all_seeds() || all.iter().all(|&n| n > 100), "{all:?}");
 }
 
 /// A request that a GOAWAY moves keeps its intended start, and none is lost.
@@ -280,7 +283,7 @@ fn queue(plan: &Plan, places: usize, done: impl Fn(Nanos) -> Nanos) -> Vec<[Nano
 #[test]
 fn p03_the_time_between_schedule_and_send_is_recorded_over_streams() {
     let mut waited = [0; 3];
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 122);
         let (connections, streams) = (rng.between(1, 4) as u32, rng.between(1, 12) as u32);
@@ -308,7 +311,7 @@ fn p03_the_time_between_schedule_and_send_is_recorded_over_streams() {
             *sum += u64::from(part.sum_ns() > 0);
         }
     }
-    assert!(waited.iter().all(|&runs| runs > 20), "{waited:?}");
+    assert!(!has_all_seeds() || waited.iter().all(|&runs| runs > 20), "{waited:?}");
 }
 
 /// P15: a stream without a reply is a latency of the timeout; the others on its connection get

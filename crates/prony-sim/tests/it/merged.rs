@@ -23,7 +23,7 @@ use crate::checks::random_checks;
 use crate::exchange::{exchange_plan, responder};
 use crate::faults::{random_plan, random_server, random_sessions, random_setup};
 use crate::messages::{grpc, schedule, with_messages};
-use crate::plans::Seed;
+use crate::plans::{Seed, has_all_seeds, seeds};
 use crate::tls::ten_requests;
 
 /// In how many tallies each field was something.
@@ -343,7 +343,7 @@ const ELSEWHERE: [&str; 20] = [
 #[test]
 fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
     let mut seen = Seen::new();
-    for seed in 0..300 {
+    for seed in seeds(300) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 90);
         let mut plan = random_plan(&mut rng);
@@ -374,7 +374,7 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
             assert_merges(&outcome);
         }
     }
-    for seed in 0..6 {
+    for seed in seeds(6) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 91);
         let several = Load::Closed { connections: 3, think: Think::None };
@@ -392,7 +392,7 @@ fn p10_saved_shares_merge_to_the_run_of_all_and_no_field_is_lost() {
     }
     let never: Vec<_> = seen.iter().filter(|&(_, &n)| n == 0).map(|(name, _)| *name).collect();
     let forgotten: Vec<_> = never.iter().filter(|name| !ELSEWHERE.contains(name)).collect();
-    assert!(forgotten.is_empty(), "never seen: {forgotten:?}; {seen:?}");
+    assert!(!has_all_seeds() || forgotten.is_empty(), "never seen: {forgotten:?}; {seen:?}");
 }
 
 /// What a tally has about messages in streams.

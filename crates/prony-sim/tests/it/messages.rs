@@ -17,7 +17,7 @@ use prony_sim::world::Setup;
 use crate::faults::random_setup;
 use crate::http2::http2;
 use crate::known::{assert_close, assert_exponential};
-use crate::plans::{Seed, arrivals, assert_invariants, closed, ms, open};
+use crate::plans::{Seed, arrivals, assert_invariants, closed, has_all_seeds, ms, open, seeds};
 
 /// A message that asks the target server for one reply of this many bytes, `pause` microseconds
 /// after its service.
@@ -159,7 +159,7 @@ fn known_distributions_are_measured_within_1_percent() {
 #[test]
 fn counters_of_both_sides_are_equal() {
     let mut waited = 0;
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 140);
         let own = rng.between(1, 4);
@@ -204,7 +204,7 @@ fn counters_of_both_sides_are_equal() {
         assert_eq!(t.times.message.count(), counts.sent);
         waited += t.times.flow_wait.count();
     }
-    assert!(waited > 50, "{waited}");
+    assert!(!has_all_seeds() || waited > 50, "{waited}");
 }
 
 /// Failures of the network end streams at any time: no more replies than messages, and no stream is
@@ -212,7 +212,7 @@ fn counters_of_both_sides_are_equal() {
 #[test]
 fn streams_that_fail_leave_nothing() {
     let mut failed = 0;
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 141);
         let base = closed(1, Think::None, ms(200));
@@ -234,7 +234,7 @@ fn streams_that_fail_leave_nothing() {
         assert_eq!(t.fault(Fault::BadHttp2) + t.fault(Fault::FlowControl), 0);
         failed += t.failed;
     }
-    assert!(failed > 500, "{failed}");
+    assert!(!has_all_seeds() || failed > 500, "{failed}");
 }
 
 /// The last message is that before the end of the time.

@@ -13,7 +13,9 @@ use prony_sim::world::Setup;
 use prony_sim::{Extras, Outcome, load, simulate};
 
 use crate::faults::random_plan;
-use crate::plans::{Seed, assert_invariants, assert_matches_oracle, ms, numbered, open};
+use crate::plans::{
+    Seed, assert_invariants, assert_matches_oracle, has_all_seeds, ms, numbered, open, seeds,
+};
 
 fn random_latency(rng: &mut Rng) -> Latency {
     let mut span = || Span(rng.below(5_000_000));
@@ -69,7 +71,7 @@ fn run(plan: &Plan, setup: &Setup, serve: &mut Serve, rng: &mut Rng) -> Outcome 
 /// Without failures, the tally has the oracle's figures, and the counters of both sides are equal.
 #[test]
 fn counters_of_both_sides_are_equal() {
-    for seed in 0..1_000 {
+    for seed in seeds(1_000) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 40);
         let mut plan = open(200.0 + rng.unit() * 5_000.0, Arrivals::Poisson, 60);
@@ -103,7 +105,7 @@ fn counters_of_both_sides_are_equal() {
 #[test]
 fn counters_agree_with_a_faulty_server() {
     let mut on_purpose = (0, 0);
-    for seed in 0..1_500 {
+    for seed in seeds(1_500) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 41);
         let plan = random_plan(&mut rng);
@@ -142,7 +144,10 @@ fn counters_agree_with_a_faulty_server() {
         on_purpose.0 += served.resets;
         on_purpose.1 += served.truncated;
     }
-    assert!(on_purpose.0 > 200 && on_purpose.1 > 200, "{on_purpose:?}: too few faults");
+    assert!(
+        !has_all_seeds() || on_purpose.0 > 200 && on_purpose.1 > 200,
+        "{on_purpose:?}: too few faults"
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use prony_sim::rng::Rng;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
 
-use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open};
+use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, seeds};
 
 /// The one-way latency, and the service time of every request.
 const WAY: Span = Span::from_micros(150);
@@ -148,7 +148,7 @@ fn sessions_are_picked_in_turn_or_by_weight() {
 /// the whole to the byte; in a closed loop the number of sessions of each kind is the same.
 #[test]
 fn shares_run_the_sessions_of_the_whole() {
-    for seed in 0..40 {
+    for seed in seeds(40) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 70);
         let arrivals = if rng.chance(0.5) { Arrivals::Fixed } else { Arrivals::Poisson };

@@ -8,6 +8,8 @@ use prony_core::units::{Nanos, Span};
 use prony_sim::rng::Rng;
 use prony_stats::summary::{Checked, Outcome, RunInfo, Sequential, Summary};
 
+use crate::plans::seeds;
+
 const RUNS: u64 = 400;
 /// A thousand requests a second, for twenty seconds.
 const REQUESTS: u64 = 20_000;
@@ -90,7 +92,7 @@ fn the_interval_of_a_time_without_a_series_holds_the_truth() {
 fn thresholds_at_a_distance_are_decided_and_never_wrongly() {
     let thresholds = ["errors < 2%", "errors > 2%", "p99 < 10ms", "p99 > 10ms", "rate >= 900"];
     let expected = [Outcome::Met, Outcome::Missed, Outcome::Met, Outcome::Missed, Outcome::Met];
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let outcomes: Vec<Outcome> =
             checked(run(seed, 1.0), &thresholds).iter().map(|c| c.outcome).collect();
         assert_eq!(outcomes, expected, "seed {seed}");

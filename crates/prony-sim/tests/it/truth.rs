@@ -10,7 +10,10 @@ use prony_sim::rng::Rng;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
 
-use crate::plans::{Seed, assert_invariants, assert_matches_oracle, closed, ms, numbered, open};
+use crate::plans::{
+    Seed, assert_invariants, assert_matches_oracle, closed, has_all_seeds, ms, numbered, open,
+    seeds,
+};
 
 fn random_service_time(rng: &mut Rng) -> ServiceTime {
     let mut span = |most: u64| Span(rng.below(most));
@@ -96,7 +99,7 @@ fn random_station(rng: &mut Rng, plan: &Plan) -> Station {
 /// P4, P5, P11: in random worlds without failures, every figure of the tally is the true one.
 #[test]
 fn every_figure_matches_the_oracle() {
-    for seed in 0..1_000 {
+    for seed in seeds(1_000) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 10);
         let plan = random_plan(&mut rng);
@@ -138,7 +141,7 @@ fn every_figure_matches_the_oracle() {
 /// In a closed loop, the oracle knows all times except the intended start.
 #[test]
 fn closed_loop_times_match_the_oracle() {
-    for seed in 0..1_000 {
+    for seed in seeds(1_000) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 16);
         let think = match rng.below(3) {
@@ -181,7 +184,7 @@ fn closed_loop_times_match_the_oracle() {
 /// of its own: queue and send lag.
 #[test]
 fn p03_the_time_between_schedule_and_send_is_recorded() {
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 17);
         let mut plan = open(500.0, Arrivals::Poisson, 300);
@@ -205,7 +208,7 @@ fn p03_the_time_between_schedule_and_send_is_recorded() {
 /// connections they are late, but none is dropped and none is early.
 #[test]
 fn p06_arrivals_follow_the_schedule_and_nothing_else() {
-    for seed in 0..1_000 {
+    for seed in seeds(1_000) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 12);
         let rate = 200.0 + rng.unit() * 2_000.0;
@@ -242,7 +245,7 @@ fn p06_arrivals_follow_the_schedule_and_nothing_else() {
 /// P5: warm-up and measurement are counted apart, and no request is lost between them.
 #[test]
 fn p05_nothing_is_discarded_in_silence() {
-    for seed in 0..1_000 {
+    for seed in seeds(1_000) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 13);
         let rate = 500.0 + rng.unit() * 1_000.0;
@@ -269,7 +272,7 @@ fn p05_nothing_is_discarded_in_silence() {
 /// P11: quantiles are within 0.1 % of those of the sorted sample, for various distributions.
 #[test]
 fn p11_quantiles_are_those_of_the_exact_sort() {
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 14);
         let plan = numbered(open(2_000.0, Arrivals::Poisson, 3_000), 3_000);
@@ -284,7 +287,7 @@ fn p11_quantiles_are_those_of_the_exact_sort() {
 #[test]
 fn p15_timeouts_are_latencies_too() {
     let mut timeouts = 0;
-    for seed in 0..1_000 {
+    for seed in seeds(1_000) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 15);
         let mut plan = open(300.0 + rng.unit() * 3_000.0, Arrivals::Poisson, 100);
@@ -306,5 +309,5 @@ fn p15_timeouts_are_latencies_too() {
         assert!(tally.failed == 0 || tally.times.response.max() >= Some(plan.timeout));
         timeouts += tally.failed;
     }
-    assert!(timeouts > 10_000, "only {timeouts} timeouts");
+    assert!(!has_all_seeds() || timeouts > 10_000, "only {timeouts} timeouts");
 }

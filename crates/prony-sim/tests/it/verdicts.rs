@@ -13,7 +13,7 @@ use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::{Pauses, Setup};
 use prony_stats::summary::{Judgment, Reason, RunInfo, Summary, Verdict};
 
-use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, summed};
+use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, seeds, summed};
 
 /// A run, without the number of its shares.
 struct Case {
@@ -113,7 +113,7 @@ fn in_sessions(plan: Plan, rng: &mut Rng) -> Plan {
 #[test]
 fn clean_runs_are_valid() {
     let mut alarms = Vec::new();
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 40);
         let case = Case::clean(&mut rng, seed);

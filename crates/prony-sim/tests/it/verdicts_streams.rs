@@ -18,7 +18,7 @@ use crate::broadcast::broadcast;
 use crate::exchange::exchange_plan;
 use crate::http2::http2;
 use crate::messages::{grpc, with_messages};
-use crate::plans::{Seed, assert_invariants, closed, ms, summed};
+use crate::plans::{Seed, assert_invariants, closed, ms, seeds, summed};
 use crate::websocket::{echo, websocket, with_ping};
 use crate::websocket_http2::over_http2;
 use crate::{events, tokens};
@@ -170,7 +170,7 @@ fn judgment(kind: Kind, seed: u64, pauses: impl FnOnce(&mut Rng) -> Option<Pause
 #[test]
 fn clean_loads_of_streams_are_valid() {
     let mut alarms = Vec::new();
-    for seed in 0..198 {
+    for seed in seeds(198) {
         let _case = Seed(seed);
         let kind = KINDS[seed as usize % KINDS.len()];
         let judgment = judgment(kind, seed, |_| None);
@@ -185,7 +185,7 @@ fn clean_loads_of_streams_are_valid() {
 #[test]
 fn p08_paused_meters_of_streams_are_reported() {
     let mut wrong = Vec::new();
-    for seed in 0..360 {
+    for seed in seeds(360) {
         let _case = Seed(seed);
         let kind = KINDS[seed as usize % KINDS.len()];
         let pauses = |rng: &mut Rng| {

@@ -20,7 +20,7 @@ use prony_sim::{Outcome, load};
 use crate::delegate::delegate;
 use crate::faults::random_setup;
 use crate::known::{assert_close, assert_exponential};
-use crate::plans::{Seed, arrivals, assert_invariants, closed, ms, open};
+use crate::plans::{Seed, arrivals, assert_invariants, closed, has_all_seeds, ms, open, seeds};
 use crate::websocket_http2::over_http2;
 
 pub(crate) fn schedule(rate: f64, count: u64) -> MessagePlan {
@@ -314,7 +314,7 @@ pub(crate) fn with_pings(seed: u64) -> Outcome {
 #[test]
 fn every_ping_is_answered() {
     let mut sent = 0;
-    for seed in 0..60 {
+    for seed in seeds(60) {
         let _case = Seed(seed);
         let t = with_pings(seed).main();
         assert_eq!((t.failed, t.unfinished), (0, 0), "{:?}", t.faults);
@@ -322,7 +322,7 @@ fn every_ping_is_answered() {
         assert_eq!((pings.sent, pings.time.count()), (pings.answered, pings.answered));
         sent += pings.sent;
     }
-    assert!(sent > 1_000, "{sent}");
+    assert!(!has_all_seeds() || sent > 1_000, "{sent}");
 }
 
 pub(crate) fn random_plan(rng: &mut Rng) -> Plan {
@@ -340,7 +340,7 @@ pub(crate) fn random_plan(rng: &mut Rng) -> Plan {
 /// However bytes are split: every message is sent once, and answered.
 #[test]
 fn counters_of_both_sides_are_equal() {
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 150);
         let plan = Plan { seed, timeout: Span::from_secs(6_000), ..random_plan(&mut rng) };
@@ -367,7 +367,7 @@ fn counters_of_both_sides_are_equal() {
 #[test]
 fn compressed_messages_are_those_that_were_sent() {
     let text = b"a message that repeats itself, a message that repeats itself".repeat(5);
-    for seed in 0..40 {
+    for seed in seeds(40) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 153);
         let mut plan = Plan { seed, timeout: Span::from_secs(6_000), ..random_plan(&mut rng) };
@@ -407,7 +407,7 @@ fn compressed_messages_are_those_that_were_sent() {
 #[test]
 fn broken_links_break_no_invariant() {
     let mut failed = 0;
-    for seed in 0..100 {
+    for seed in seeds(100) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 151);
         let plan = Plan { seed, timeout: Span::from_secs(3), ..random_plan(&mut rng) };
@@ -423,7 +423,7 @@ fn broken_links_break_no_invariant() {
         assert_eq!((counts.unmatched, serve.served().violations), (0, 0));
         assert!(counts.received <= counts.sent && counts.answered <= counts.awaited);
     }
-    assert!(failed > 50, "{failed}");
+    assert!(!has_all_seeds() || failed > 50, "{failed}");
 }
 
 /// A server that notes when it has received something on each connection after its handshake.

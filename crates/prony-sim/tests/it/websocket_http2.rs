@@ -19,7 +19,7 @@ use prony_sim::world::Setup;
 use crate::broadcast::broadcast;
 use crate::faults::random_setup;
 use crate::http2::http2;
-use crate::plans::{Seed, assert_invariants, closed, ms, open};
+use crate::plans::{Seed, assert_invariants, closed, has_all_seeds, ms, open, seeds};
 use crate::websocket::{echo, random_plan, run, schedule, websocket, with_ping};
 
 /// The plan over HTTP/2.
@@ -171,7 +171,7 @@ fn random_server(rng: &mut Rng) -> ServerBehavior {
 #[test]
 fn counters_of_both_sides_are_equal() {
     let mut waited = 0;
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 160);
         let mut plan = random_http2(&mut rng, seed);
@@ -204,7 +204,7 @@ fn counters_of_both_sides_are_equal() {
         }
         waited += t.times.flow_wait.count();
     }
-    assert!(waited > 20, "{waited}");
+    assert!(!has_all_seeds() || waited > 20, "{waited}");
 }
 
 /// A server without the setting gets no handshake, and none of its connections is used.
@@ -269,7 +269,7 @@ fn timeouts_end_their_stream_alone() {
 #[test]
 fn broken_links_break_no_invariant() {
     let mut failed = 0;
-    for seed in 0..150 {
+    for seed in seeds(150) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 161);
         let plan = random_http2(&mut rng, seed);
@@ -295,5 +295,5 @@ fn broken_links_break_no_invariant() {
         let Some(counts) = t.stream_messages.as_deref() else { continue };
         assert!(counts.received <= counts.sent && counts.answered <= counts.awaited);
     }
-    assert!(failed > 50, "{failed}");
+    assert!(!has_all_seeds() || failed > 50, "{failed}");
 }

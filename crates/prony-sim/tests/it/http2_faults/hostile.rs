@@ -7,7 +7,7 @@ use prony_core::units::Nanos;
 
 use crate::faults::random_setup;
 use crate::http2::random_plan;
-use crate::plans::Seed;
+use crate::plans::{Seed, has_all_seeds, seeds};
 
 use super::*;
 
@@ -161,8 +161,11 @@ const FOUND: [u64; 1] = [3_054];
 fn p04_counters_of_hostile_servers_of_http2_agree() {
     let is_slow = std::env::var_os("SLOW").is_some();
     let mut counted = Counted::default();
-    for n in (0..if is_slow { SEEDS_SLOW } else { SEEDS }).chain(FOUND) {
+    for n in seeds(if is_slow { SEEDS_SLOW } else { SEEDS }).chain(FOUND) {
         seed(n, &mut counted);
+    }
+    if !has_all_seeds() {
+        return;
     }
     let Counted { faults, replies, moved, unfinished } = counted;
     let kinds = Fault::ALL.into_iter().filter(|fault| faults[*fault as usize] > 0).count();

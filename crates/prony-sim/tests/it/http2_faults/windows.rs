@@ -120,7 +120,7 @@ fn bad_updates_fail_one_request() {
 #[test]
 fn bodies_arrive_whatever_the_windows_do() {
     let mut waits = 0;
-    for seed in 0..150 {
+    for seed in crate::plans::seeds(150) {
         let _case = crate::plans::Seed(seed);
         let mut rng = Rng::new(seed, 161);
         let mut setup = Setup::new(Link::rough(&mut rng), seed);
@@ -168,5 +168,5 @@ fn bodies_arrive_whatever_the_windows_do() {
         assert_eq!(seen.data.iter().map(|(_, n)| u64::from(*n)).sum::<u64>(), 12 * body as u64);
         waits += t.times.flow_wait.count();
     }
-    assert!(waits > 300, "{waits}");
+    assert!(!crate::plans::has_all_seeds() || waits > 300, "{waits}");
 }

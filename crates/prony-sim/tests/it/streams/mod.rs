@@ -14,7 +14,7 @@ use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load_with_carrier};
 
-use crate::plans::{Seed, arrivals, assert_invariants, closed, ms, open};
+use crate::plans::{Seed, arrivals, assert_invariants, closed, has_all_seeds, ms, open, seeds};
 use carrier::Streams;
 use server::{StreamBehavior, StreamCounters, StreamServer};
 
@@ -133,7 +133,7 @@ fn waits_for_a_stream_are_recorded() {
 /// to the nanosecond.
 #[test]
 fn response_and_service_times_differ_by_recorded_waits() {
-    for seed in 0..200 {
+    for seed in seeds(200) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 31);
         let mut plan = spread(2_000.0, 300, rng.between(1, 4) as u32, rng.between(1, 12) as u32);
@@ -255,7 +255,7 @@ fn requests_spread_over_connections_or_fill_them() {
 #[test]
 fn p04_counters_of_streams_agree_whatever_fails() {
     let mut total = Tally::default();
-    for seed in 0..600 {
+    for seed in seeds(600) {
         let _case = Seed(seed);
         let mut rng = Rng::new(seed, 33);
         let (plan, behavior) = (random_plan(&mut rng), random_behavior(&mut rng));
@@ -289,8 +289,11 @@ fn p04_counters_of_streams_agree_whatever_fails() {
         total.merge(&main);
     }
     let some = [total.replies, total.failed, total.retries, total.times.stream_wait.count()];
-    assert!(some.iter().all(|&n| n > 1_000), "too few of these events: {some:?}");
-    assert!(total.times.flow_wait.count() > 100);
+    assert!(
+        !has_all_seeds() || some.iter().all(|&n| n > 1_000),
+        "too few of these events: {some:?}"
+    );
+    assert!(!has_all_seeds() || total.times.flow_wait.count() > 100);
 }
 
 fn random_plan(rng: &mut Rng) -> Plan {
