@@ -16,6 +16,18 @@ pub(crate) struct Built(Vec<Value>);
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) folder: PathBuf,
+    /// Those of its target in cargo's sense.
+    pub(crate) name: String,
+    pub(crate) kind: String,
+}
+
+impl Program {
+    /// The name of its crate, and what it is of: `prony-core/lib`, `prony/it`.
+    pub(crate) fn label(&self) -> String {
+        let package = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        let target = if self.kind == "test" { &self.name } else { &self.kind };
+        format!("{package}/{target}")
+    }
 }
 
 impl Built {
@@ -30,24 +42,32 @@ impl Built {
     }
 
     /// The programs of this name and kind, of all crates.
-    pub(crate) fn programs(&self, name: &str, kind: &str) -> Vec<Program> {
-        let program = |message: &Value| {
-            let target = &message["target"];
-            let is_it = target["name"] == name && target["kind"][0] == kind;
-            let path = message["executable"].as_str().filter(|_| is_it)?.into();
-            let mut folder = PathBuf::from(message["manifest_path"].as_str()?);
-            folder.pop();
-            Some(Program { path, folder })
-        };
-        self.0.iter().filter_map(program).collect()
+    fn programs(&self, name: &str, kind: &str) -> impl Iterator<Item = Program> {
+        self.0.iter().filter_map(program).filter(move |p| p.name == name && p.kind == kind)
+    }
+
+    /// The programs with tests.
+    pub(crate) fn tests(&self) -> Vec<Program> {
+        let tests = self.0.iter().filter(|message| message["profile"]["test"] == true);
+        tests.filter_map(program).collect()
     }
 
     /// The first of them.
     pub(crate) fn path(&self, name: &str, kind: &str) -> Result<PathBuf> {
-        let found = self.programs(name, kind).into_iter().next();
+        let found = self.programs(name, kind).next();
         let found = found.with_context(|| format!("cargo did not build the {kind} {name}"))?;
         Ok(found.path)
     }
+}
+
+/// The program that a message is about.
+fn program(message: &Value) -> Option<Program> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let path = message["executable"].as_str()?.into();
+    let mut folder = PathBuf::from(message["manifest_path"].as_str()?);
+    folder.pop();
+    let target = &message["target"];
+    Some(Program { path, folder, name: text(&target["name"])?, kind: text(&target["kind"][0])? })
 }
 
 #[cfg(test)]
@@ -57,16 +77,19 @@ mod tests {
     #[test]
     fn programs_are_found_in_the_messages_of_cargo() {
         let built = Built::of(
-            r#"{"reason": "compiler-artifact", "manifest_path": "/a/b/Cargo.toml", "target": {"kind": ["lib"], "name": "it"}, "executable": null}
-{"reason": "compiler-artifact", "manifest_path": "/a/b/Cargo.toml", "target": {"kind": ["test"], "name": "it"}, "executable": "/t/it-0"}
+            r#"{"reason": "compiler-artifact", "manifest_path": "/a/b/Cargo.toml", "target": {"kind": ["lib"], "name": "it"}, "profile": {"test": false}, "executable": null}
+{"reason": "compiler-artifact", "manifest_path": "/a/b/Cargo.toml", "target": {"kind": ["test"], "name": "it"}, "profile": {"test": true}, "executable": "/t/it-0"}
+{"reason": "compiler-artifact", "manifest_path": "/a/b/Cargo.toml", "target": {"kind": ["lib"], "name": "it"}, "profile": {"test": true}, "executable": "/t/it-1"}
+{"reason": "compiler-artifact", "manifest_path": "/a/b/Cargo.toml", "target": {"kind": ["bin"], "name": "ace"}, "profile": {"test": false}, "executable": "/t/ace"}
 {"reason": "build-finished", "success": true}"#,
         );
         let built = built.expect("JSON");
-        let it = Program { path: "/t/it-0".into(), folder: "/a/b".into() };
-        assert_eq!(built.programs("it", "test"), [it]);
-        assert_eq!(built.path("it", "test").expect("a path"), PathBuf::from("/t/it-0"));
-        for (name, kind) in [("it", "lib"), ("ace", "test")] {
-            assert!(built.path(name, kind).is_err());
+        let labels: Vec<String> = built.tests().iter().map(Program::label).collect();
+        assert_eq!(labels, ["b/it", "b/lib"]);
+        assert_eq!(built.tests()[0].folder, PathBuf::from("/a/b"));
+        for (name, kind, path) in [("it", "test", "/t/it-0"), ("ace", "bin", "/t/ace")] {
+            assert_eq!(built.path(name, kind).expect("a path"), PathBuf::from(path));
         }
+        assert!(built.path("ace", "test").is_err());
     }
 }

@@ -28,7 +28,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 const USAGE: &str = "\
-cargo xtask ci [--list] [STEP...]      all checks, or only the named steps
+cargo xtask ci [--full] [--list] [STEP...]
+                                       the gate, or with --full all checks; or only the named steps
+cargo xtask times PROGRAM [WORD]       how long each test of a test program takes
 cargo xtask tidy [--update | --graph | --words]
                                        the rules of the tree; --update lowers the ratchets, --graph
                                        prints the imports of each module and the import cycles,
@@ -50,7 +52,7 @@ cargo xtask wheel [--profile NAME] [--sdist] [--no-tests]
                                        the Python package: built, installed and tested
 cargo xtask hosts [--profile NAME]     runs on several hosts with Ray: a cluster in this machine
 cargo xtask neighbor [RUNS [SEED]]     the end-to-end tests beside a program that takes three quarters
-                                       of each processor at random, RUNS times
+                                       of each processor at random, RUNS times; records the results
 cargo xtask bench ...                  the rig for measurements beside other tools
 cargo xtask freeze                     what each installed tool reports of a server that freezes
 ";
@@ -85,6 +87,7 @@ fn run() -> Result<()> {
         "spelling" => spelling::main(args),
         "soak" => soak::main(args),
         "stubs" => python::stubs(args),
+        "times" => ci::test_times(args),
         "tidy" => tidy::main(args),
         "truth" => truth::main(args),
         "verdicts" => verdicts::main(args),

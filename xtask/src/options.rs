@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
@@ -14,11 +15,15 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
     if !args.is_empty() {
         bail!("usage: cargo xtask options");
     }
-    let prony = shell::prony("release")?;
+    check(&shell::prony("release")?)
+}
+
+/// The step of `ci`, with the program that the tests run.
+pub(crate) fn check(prony: &Path) -> Result<()> {
     let doc = fs::read_to_string(DOC).with_context(|| format!("cannot read {DOC}"))?;
     let mut helped = BTreeSet::new();
     for command in commands(&doc) {
-        let help = shell::output(&mut shell::program(&prony, &[command, "--help"]))?;
+        let help = shell::output(&mut shell::program(prony, &[command, "--help"]))?;
         helped.extend(long_options(&help));
     }
     let problems = compare(&helped, &long_options(&doc));

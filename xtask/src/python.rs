@@ -96,25 +96,16 @@ fn on_ray(wheel: &Path, tests: &[&str]) -> Result<()> {
     pytest(&environment, tests)
 }
 
-/// Run these tests. Those that fail run again, as in `ci/again.rs`.
+/// Run these tests.
 fn pytest(environment: &Path, tests: &[&str]) -> Result<()> {
     let cache = format!("cache_dir={}", folder()?.join("pytest").display());
     let options = ["-m", "pytest", "-q", "-o", &cache];
+    let mut all = program(environment.join("bin/python"), &options);
     let schema = schema()?;
-    let all = || {
-        let mut all = program(environment.join("bin/python"), &options);
-        if schema.exists() {
-            all.env("PRONY_TEST_KUBERAY", &schema);
-        }
-        all
-    };
-    if run(all().args(tests)).is_ok() {
-        return Ok(());
+    if schema.exists() {
+        all.env("PRONY_TEST_KUBERAY", &schema);
     }
-    println!("==> again: the tests that failed");
-    run(all().args(["--last-failed", "--last-failed-no-failures=none"]).args(tests))?;
-    println!("FLAKY: these tests failed, and passed when they ran again (see above)");
-    Ok(())
+    run(all.args(tests))
 }
 
 fn install_ray() -> Result<()> {

@@ -1,6 +1,5 @@
 //! Runs other programs, prints their command lines, and reports their failures.
 
-use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -118,19 +117,6 @@ pub(crate) fn metadata() -> Result<serde_json::Value> {
     let args = ["metadata", "--format-version=1", "--locked", "--filter-platform", host.trim()];
     let text = output(&mut cargo(&args))?;
     serde_json::from_str(&text).context("cargo metadata: not JSON")
-}
-
-/// The names of the integration tests of the workspace.
-pub(crate) fn integration_tests() -> Result<BTreeSet<String>> {
-    let args = ["metadata", "--format-version=1", "--locked", "--no-deps"];
-    let metadata: serde_json::Value =
-        serde_json::from_str(&output(&mut cargo(&args))?).context("cargo metadata: not JSON")?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
-    let tests = targets.filter(|target| target["kind"][0] == "test");
-    let names = tests.filter_map(|target| Some(target["name"].as_str()?.to_owned()));
-    let names: BTreeSet<String> = names.collect();
-    if names.is_empty() { bail!("cargo metadata: no integration tests") } else { Ok(names) }
 }
 
 fn shown(command: &Command) -> String {

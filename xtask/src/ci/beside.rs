@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::times::StepTime;
-use super::{find, perform};
+use super::{FULL_OPTION, Tier, find, perform};
 use crate::shell::{program, target_dir, which};
 
 /// The option of `ci` that marks such a process. A file for the times of the steps and the names of
@@ -27,7 +27,7 @@ pub(super) struct Beside {
 impl Beside {
     /// Start these steps. `is_idle`: they get only processor time that nobody else wants, so that
     /// they do not change what the others measure.
-    pub(super) fn start(steps: &'static [&'static str], is_idle: bool) -> Result<Self> {
+    pub(super) fn start(steps: &'static [&'static str], tier: Tier, is_idle: bool) -> Result<Self> {
         println!("==> beside the next steps: {}", steps.join(", "));
         let folder = target_dir()?.join("xtask-ci");
         fs::create_dir_all(&folder).context("cannot create the folder of logs")?;
@@ -40,7 +40,11 @@ impl Beside {
             true => program("chrt", &["--idle", "0"]),
             false => Command::new("env"),
         };
-        command.arg(own).args(["ci", OPTION]).arg(&times).args(steps).stdin(Stdio::null());
+        command.arg(own).arg("ci");
+        if tier == Tier::Full {
+            command.arg(FULL_OPTION);
+        }
+        command.arg(OPTION).arg(&times).args(steps).stdin(Stdio::null());
         command.stdout(output.try_clone().context("the log")?).stderr(output);
         let process = command.spawn().context("cannot start the steps beside the others")?;
         Ok(Self { steps, process, log, times })
@@ -65,10 +69,10 @@ impl Beside {
 }
 
 /// The other process.
-pub(super) fn main(steps: &[&str], times: &Path) -> Result<()> {
+pub(super) fn main(steps: &[&str], tier: Tier, times: &Path) -> Result<()> {
     let mut times = File::options().append(true).open(times).context("the file of times")?;
     for name in steps {
-        let time = perform(find(name).with_context(|| format!("no step `{name}`"))?)?;
+        let time = perform(find(name).with_context(|| format!("no step `{name}`"))?, tier)?;
         times.write_all(time.to_line().as_bytes()).context("cannot write the times")?;
     }
     Ok(())

@@ -2,14 +2,15 @@
 
 use anyhow::{Result, bail};
 
-use super::readers;
+use super::Tier;
 use crate::sctp;
 use crate::shell::{is_root, program, run, which};
 
 /// A program, or a file of it, and its Debian package.
 type Tool = (&'static str, &'static str);
 
-const TOOLS: [Tool; 17] = [
+/// What the gate needs.
+const TOOLS: [Tool; 11] = [
     ("nginx", "nginx"),
     ("haproxy", "haproxy"),
     ("ab", "apache2-utils"),
@@ -19,17 +20,22 @@ const TOOLS: [Tool; 17] = [
     ("h2load", "nghttp2-client"),
     ("httperf", "httperf"),
     ("openssl", "openssl"),
-    ("valgrind", "valgrind"),
-    ("strace", "strace"),
     ("python3", "python3-venv"),
     ("tmux", "tmux"),
+];
+
+/// What `ci --full` needs as well.
+const OF_FULL: [Tool; 6] = [
+    ("valgrind", "valgrind"),
+    ("strace", "strace"),
     ("apache2", "apache2"),
     ("caddy", "caddy"),
     ("java", "default-jre-headless"),
     ("/usr/share/java/tomcat10-catalina.jar", "libtomcat10-java"),
 ];
 
-/// Programs that not every machine can have. Without them, some tests are skipped and listed.
+/// Programs that not every machine can have. Without them, some tests of `ci --full` are skipped
+/// and listed.
 const OPTIONAL: [Tool; 8] = [
     ("node", "nodejs"),
     ("npm", "npm"),
@@ -41,9 +47,14 @@ const OPTIONAL: [Tool; 8] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
 ];
 
-/// Install missing programs with apt-get, npm and pip, or fail with their names.
-pub(super) fn install() -> Result<()> {
-    let missing = missing(&TOOLS);
+/// Install missing programs with apt-get, or fail with their names.
+pub(super) fn install(tier: Tier) -> Result<()> {
+    let required: &[&[Tool]] = match tier {
+        Tier::Gate => &[&TOOLS],
+        Tier::Full => &[&TOOLS, &OF_FULL],
+    };
+    let required = required.concat();
+    let missing = missing(&required);
     if !missing.is_empty() {
         let packages = missing.join(" ");
         if !can_install() {
@@ -53,9 +64,12 @@ pub(super) fn install() -> Result<()> {
             );
         }
         apt(&missing)?;
-        if let still @ [_, ..] = &self::missing(&TOOLS)[..] {
+        if let still @ [_, ..] = &self::missing(&required)[..] {
             bail!("still missing after apt-get: {}", still.join(" "));
         }
+    }
+    if tier == Tier::Gate {
+        return Ok(());
     }
     let optional = self::missing(&OPTIONAL);
     if !optional.is_empty()
@@ -65,7 +79,7 @@ pub(super) fn install() -> Result<()> {
         println!("{e:#}");
     }
     sctp::prepare();
-    readers::install()
+    Ok(())
 }
 
 pub(super) fn can_install() -> bool {
