@@ -208,7 +208,9 @@ fn ctrl_c_drains_all_workers_of_the_running_phases() {
         report.check_sums();
         assert_eq!((report.count("unfinished"), report.count("failed")), (0, 0));
     }
-    assert_eq!((one.count("replies"), two.verdict()), (50, "INTERRUPTED"));
+    assert_eq!(one.count("replies"), 50);
+    // A client that was too busy says so first.
+    assert!(["INTERRUPTED", "CLIENT-LIMITED"].contains(&two.verdict()), "{document}");
     assert!(two.count("replies") > 100 && beside.count("replies") > 100);
     assert_eq!(served(&server.stop(), "replies"), replies(&reports));
     for phase in ["late", "last"] {
