@@ -265,7 +265,7 @@ mod tests {
             (format!("{SRC}proto/h1/head.rs"), "use crate::{units::Span, schedule::{RatePlan}};\n"),
             (format!("{SRC}record/mod.rs"), "use crate::proto::{Reply, Protocol};\n"),
             (format!("{SRC}units.rs"), "fn f() -> crate::plan::Plan {}\n"),
-            (format!("{SRC}engine.rs"), "use crate::echo::Echo;\n"),
+            (format!("{SRC}engine.rs"), "use crate::fuzzing::http1;\n"),
             (
                 "crates/prony-io/src/drivers/epoll/mod.rs".to_owned(),
                 "use prony_core::{machine::Machine, record::Tally};\n",
