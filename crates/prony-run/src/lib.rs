@@ -17,6 +17,7 @@ pub mod goals;
 pub mod grpc;
 mod here;
 pub mod interrupt;
+pub mod keys;
 pub mod local_server;
 pub mod merge;
 pub mod output;

@@ -11,6 +11,7 @@ mod explain;
 mod follow;
 mod grpc;
 mod http2;
+mod keyed;
 mod load;
 mod phases;
 mod proxy;

@@ -56,9 +56,6 @@ pub(super) const STREAM: Words<StreamFormat> = &[
     ("whole", StreamFormat::Whole),
 ];
 
-/// Whether the peer's table of header fields is not used.
-pub(super) const HPACK: Words<bool> = &[("warm", false), ("static", true)];
-
 pub(super) const TLS_VERSION: Words<TlsVersion> =
     &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];
 

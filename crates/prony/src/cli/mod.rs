@@ -12,6 +12,7 @@ pub mod grpc;
 pub(crate) mod help;
 pub mod http2;
 pub mod import;
+pub(crate) mod keyed;
 pub mod llm;
 pub mod merge;
 pub(crate) mod names;

@@ -52,7 +52,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
         warmup: Some(args.warmup),
         pipeline: args.http2.in_flight(version, args.pipeline),
         placement: args.http2.placement(),
-        http2: args.http2.spec()?,
+        http2: args.http2.spec(),
         stream: args.stream.plan(),
         requests_per_connection: if args.no_reuse { Some(1) } else { args.requests_per_connection },
         timeout: Some(args.timeout),

@@ -300,9 +300,9 @@ fn http2() {
             p:1:1: this plan cannot be run: without TLS nothing negotiates HTTP/2: use --h2c (`http = "2-only"`) for http:// URLs of servers that speak it
             p:4:11: `streams` '0': must be at least 1
             p:5:13: `placement`: 'any' is unknown; write "spread" or "fill"
-            p:6:10: `window` '5g': must be below 4g
-            p:1:1: this plan cannot be run: the largest frame must have 16384 to 16777215 bytes, not 1024
-            p:1:1: this plan cannot be run: a window has 1 to 2147483647 bytes, not 0
+            p:6:10: `window` '5g': a window has 1 to 2147483647 bytes
+            p:4:18: `max-frame-size` '1k': the largest frame has 16384 to 16777215 bytes
+            p:4:10: `window` '0': a window has 1 to 2147483647 bytes
             p:1:1: this plan cannot be run: the application protocol h2 is HTTP/2; use --http 2
             p:4:9: `hpack` is true or false, expected "warm" or "static"
             p:5:1: [http2] has no key `stream`; did you mean `streams`?
