@@ -6,7 +6,7 @@ mod streams;
 use prony_core::meter::{CpuPressure, SchedDelay, Stalls, Transport, WorkerStats};
 use prony_core::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
 use prony_core::proto::StreamCounts;
-use prony_core::record::{SessionTally, TokenTally};
+use prony_core::record::SessionTally;
 use prony_core::units::Nanos;
 
 use super::super::confidence::Until;
@@ -240,21 +240,6 @@ fn p12_requested_percentile_needs_enough_samples() {
     let judged = asked(99.9);
     let short = Reason::TooFewSamples { percentile: 99.9, needs: 10_000, samples: 1_000 };
     assert_eq!((judged.verdict, judged.reasons), (Verdict::TooShort, vec![short]));
-}
-
-/// A reply of a language model has many times between its messages, but is one reply.
-#[test]
-fn tokens_of_few_replies_are_no_sample() {
-    let reply = |replies, tokens: Option<Box<TokenTally>>| {
-        let mut t = Tally { started: replies, replies, tokens, ..tally() };
-        t.stream_messages = Some(Box::default());
-        t.times.message_lag = Hist::new();
-        (0..1_000).for_each(|_| t.times.message_lag.record(Span::from_millis(1)));
-        summary(closed(), t, meter(0)).verdict().reasons
-    };
-    let short = Reason::TooFewSamples { percentile: 50.0, needs: 20, samples: 4 };
-    assert_eq!(reply(4, Some(Box::default())), [short]);
-    assert_eq!(reply(4, None), [], "of a stream of events, its messages are samples");
 }
 
 /// A run of ten seconds, a thousand requests of 2 ms.

@@ -1,5 +1,7 @@
 //! Too few samples.
 
+use prony_core::record::TokenTally;
+
 use super::*;
 use crate::summary::Weight;
 
@@ -27,4 +29,19 @@ fn a_load_needs_enough_replies_for_a_percentile() {
     let mut two = run(2, Some(2));
     two.run.percentile = Some(99.0);
     assert_eq!(two.conclusion().weight, Weight::Failed);
+}
+
+/// A reply of a language model has many times between its messages, but is one reply.
+#[test]
+fn tokens_of_few_replies_are_no_sample() {
+    let reply = |replies, tokens: Option<Box<TokenTally>>| {
+        let mut t = Tally { started: replies, replies, tokens, ..tally() };
+        t.stream_messages = Some(Box::default());
+        t.times.message_lag = Hist::new();
+        (0..1_000).for_each(|_| t.times.message_lag.record(Span::from_millis(1)));
+        summary(closed(), t, meter(0)).verdict().reasons
+    };
+    let short = Reason::TooFewSamples { percentile: 50.0, needs: 20, samples: 4 };
+    assert_eq!(reply(4, Some(Box::default())), [short]);
+    assert_eq!(reply(4, None), [], "of a stream of events, its messages are samples");
 }
