@@ -6,6 +6,7 @@ mod bench;
 mod built;
 mod ci;
 mod decisions;
+mod inner;
 mod instructions;
 mod licenses;
 mod neighbor;
@@ -30,6 +31,7 @@ use anyhow::{Context, Result, bail};
 const USAGE: &str = "\
 cargo xtask ci [--full] [--list] [STEP...]
                                        the gate, or with --full all checks; or only the named steps
+cargo xtask test FILE|CRATE [WORD]     the tests of one file or crate, compiled quickly
 cargo xtask times PROGRAM [WORD]       how long each test of a test program takes
 cargo xtask tidy [--update | --graph | --words]
                                        the rules of the tree; --update lowers the ratchets, --graph
@@ -87,6 +89,7 @@ fn run() -> Result<()> {
         "spelling" => spelling::main(args),
         "soak" => soak::main(args),
         "stubs" => python::stubs(args),
+        "test" => inner::main(args),
         "times" => ci::test_times(args),
         "tidy" => tidy::main(args),
         "truth" => truth::main(args),
