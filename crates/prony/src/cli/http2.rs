@@ -89,7 +89,7 @@ impl Http2Args {
             (self.spread, "--spread"),
         ];
         let first = given.into_iter().find_map(|(is_given, option)| is_given.then_some(option));
-        match first.or(self.keys.options.first().copied()) {
+        match first.or_else(|| self.keys.options.first().copied()) {
             Some(option) => Err(Error::Needs(option, "--http 2", "it is an option of HTTP/2")),
             None => Ok(()),
         }

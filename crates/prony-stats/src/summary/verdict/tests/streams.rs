@@ -65,6 +65,10 @@ fn p08_rules_of_the_meter_apply_to_messages() {
         if time == StreamTime::Message {
             t.times.message.record_n(each, 2_000);
         }
+        if t.tokens.is_some() {
+            // Of language models, the replies are the sample.
+            (t.started, t.sent, t.replies) = (2_000, 2_000, 2_000);
+        }
         assert_eq!(judged(&t, stalled.clone()), stall, "{time:?}");
         assert_eq!(judged(&t, waiting.clone()), waited, "{time:?}");
         assert_eq!(judged(&t, meter(100)), [], "{time:?}");
