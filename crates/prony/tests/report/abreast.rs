@@ -63,7 +63,7 @@ fn models_checks_and_errors_are_beside_the_others() {
     let rate = model.main.token_rate().expect("a rate");
     assert_eq!(of("token rate")["values"][1]["value"], rate);
     assert_eq!(of("goodput")["values"][0]["value"], model.main.goodput().expect("a goodput"));
-    assert_eq!(of("verdict")["values"][0], "VALID");
+    assert_eq!(of("verdict")["values"][0], "TOO-SHORT");
     assert!(of("TTFT p50")["values"][0]["value"].is_f64());
     let text = both(Format::Text, &model, &Style { detail: Detail::Answer, ..Style::default() });
     assert!(text.contains("TTFT p50") && text.contains("goodput"), "{text}");
