@@ -39,7 +39,11 @@ const LENGTHS: [Duration; 3] =
 
 /// `cargo xtask neighbor`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
-    let number = |i: usize| args.get(i).map(|n| n.parse::<u64>().context(USAGE)).transpose();
+    let parse = |n: &String| match n.parse::<u64>() {
+        Ok(number) => Ok(number),
+        Err(_) => bail!("`{n}` is not a number\n{USAGE}"),
+    };
+    let number = |i: usize| args.get(i).map(parse).transpose();
     let (runs, seed) = (number(0)?, number(1)?);
     if args.len() > 2 || runs == Some(0) || seed == Some(0) {
         bail!("{USAGE}");

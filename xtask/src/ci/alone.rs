@@ -1,6 +1,7 @@
 //! `cargo xtask times`: how long each test takes, alone, and how much processor time: what the rule
 //! in docs/reliability.md for the tests of the gate needs.
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,12 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         [label, word] => (label, word.as_str()),
         _ => bail!("{USAGE}"),
     };
+    // Before everything is compiled.
+    let package = label.split('/').next().unwrap_or_default();
+    let is_package = package == "xtask" || Path::new("crates").join(package).is_dir();
+    if !label.contains('/') || !is_package {
+        bail!("`{label}` is no test program: write CRATE/NAME, such as prony-core/lib\n{USAGE}");
+    }
     let programs = suites::all()?;
     let labels = || programs.iter().map(|p| p.label()).collect::<Vec<_>>().join(", ");
     let found = programs.iter().find(|program| program.label() == *label);
