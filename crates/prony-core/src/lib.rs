@@ -8,6 +8,9 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
 
+// The derive macro of `merge` names this crate from outside.
+extern crate self as prony_core;
+
 mod check;
 pub mod director;
 pub mod engine;
@@ -22,6 +25,7 @@ pub mod grpc;
 pub mod http2;
 pub mod layer;
 pub mod machine;
+pub mod merge;
 pub mod messages;
 pub mod meter;
 pub mod plain;

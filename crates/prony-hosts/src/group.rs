@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::time::{Duration, Instant};
 
+use prony_core::merge::Merge;
 use prony_core::record::series::{Block, Cell};
 use prony_core::units::Span;
 use serde_json::Value;

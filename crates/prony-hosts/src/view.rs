@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use prony_core::fault::Fault;
+use prony_core::merge::Merge;
 use prony_core::record::LagSoFar;
 use prony_core::record::series::Cell;
 use prony_core::units::{Nanos, Span};

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prony_core::feed::{Entry, Feed, Feeds};
+use prony_core::merge::Merge;
 use prony_core::plan::Expect;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::{Blocks, Series};

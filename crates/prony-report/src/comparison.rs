@@ -5,6 +5,7 @@ mod text;
 
 use std::fmt::Write as _;
 
+use prony_core::merge::Merge;
 use prony_core::record::hist::Hist;
 use prony_core::units::Span;
 use prony_stats::comparison::{

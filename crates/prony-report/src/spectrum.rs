@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use prony_core::fault::Fault;
+use prony_core::merge::Merge;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::units::Span;

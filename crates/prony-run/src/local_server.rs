@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use prony_core::layer::Identity;
+use prony_core::merge::Merge;
 use prony_core::units::Nanos;
 use prony_io::{Control, Listen, Listener, Options, cpu};
 use prony_server::serve::{Serve, Served, ServerBehavior};

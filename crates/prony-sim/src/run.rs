@@ -5,6 +5,7 @@ use std::sync::Arc;
 use prony_core::engine::{self, AnyEngine, Engine, Taps};
 use prony_core::feed::Feeds;
 use prony_core::machine::Machine;
+use prony_core::merge::Merge;
 use prony_core::meter::WorkerStats;
 use prony_core::plan::Plan;
 use prony_core::proto::Carrier;

@@ -2,6 +2,7 @@
 //! was to receive what.
 
 use super::Stamp;
+use crate::merge::Merge;
 use crate::units::{Nanos, Span};
 
 /// One subscriber, from the opening of its connection to its end.
@@ -127,6 +128,24 @@ pub struct Published {
     pub spread: Option<Span>,
 }
 
+impl Merge for BroadcastLog {
+    fn merge(&mut self, other: &Self) {
+        for (publisher, sent) in other.sent.iter().enumerate() {
+            entry(&mut self.sent, publisher, Vec::new()).extend_from_slice(sent);
+        }
+        for (publisher, of_publisher) in other.seen.iter().enumerate() {
+            let mine = entry(&mut self.seen, publisher, Vec::new());
+            for (number, seen) in of_publisher.iter().enumerate() {
+                entry(mine, number, Seen::NONE).merge(*seen);
+            }
+        }
+        self.awaited.extend_from_slice(&other.awaited);
+        if let Some(at) = other.cut {
+            self.cut(at);
+        }
+    }
+}
+
 impl BroadcastLog {
     /// The next message of a publisher was sent.
     pub fn sent(&mut self, publisher: u32, at: Nanos) {
@@ -153,23 +172,6 @@ impl BroadcastLog {
     /// How many subscribers there were.
     pub fn subscribers(&self) -> u64 {
         self.awaited.len() as u64
-    }
-
-    /// Add the log of another worker.
-    pub fn merge(&mut self, other: &Self) {
-        for (publisher, sent) in other.sent.iter().enumerate() {
-            entry(&mut self.sent, publisher, Vec::new()).extend_from_slice(sent);
-        }
-        for (publisher, of_publisher) in other.seen.iter().enumerate() {
-            let mine = entry(&mut self.seen, publisher, Vec::new());
-            for (number, seen) in of_publisher.iter().enumerate() {
-                entry(mine, number, Seen::NONE).merge(*seen);
-            }
-        }
-        self.awaited.extend_from_slice(&other.awaited);
-        if let Some(at) = other.cut {
-            self.cut(at);
-        }
     }
 
     /// Every message, with its subscribers.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::grpc::{Status, shown_message, shown_text};
 use crate::http2::frame::Code;
+use crate::merge::{Merge, first, first_of_each, greatest, least_known};
 use crate::units::Span;
 
 /// The most codes that are counted separately: a peer can send any.
@@ -16,7 +17,7 @@ const OTHER: &str = "other codes";
 const TEXT_MAX: usize = 64;
 
 /// Events of connections with streams, and the sizes of their heads.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamCounts {
     /// Connections that use HTTP/2.
     pub connections: u64,
@@ -24,15 +25,18 @@ pub struct StreamCounts {
     pub fallbacks: u64,
     /// The lowest limit of concurrent streams that a peer stated; `None`: none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[merge(least_known)]
     pub limit_least: Option<u32>,
     /// The limit that was stated last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[merge(first)]
     pub limit_last: Option<u32>,
     /// The integral over the window of the number of open streams.
     #[serde(default)]
     pub open_time: Span,
     /// The most streams that were open on one connection at once.
     #[serde(default)]
+    #[merge(greatest)]
     pub open_max: u32,
     /// How often a body could not continue because the client's own flow-control window was full,
     /// and for how long, until the next byte of that body arrived.
@@ -42,10 +46,12 @@ pub struct StreamCounts {
     #[serde(default)]
     pub blocked_time: Span,
     /// GOAWAY frames, by code.
+    #[merge(add_counts)]
     pub goaways: BTreeMap<String, u64>,
     /// The first text that came with a GOAWAY of each code: at most 64 bytes of it, with control
     /// characters escaped.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[merge(keep_first_texts)]
     pub goaway_texts: BTreeMap<String, String>,
     /// Requests that moved to another connection because of a GOAWAY: the peer had not processed
     /// them.
@@ -53,6 +59,7 @@ pub struct StreamCounts {
     /// Requests that the peer refused (`REFUSED_STREAM`).
     pub refused: u64,
     /// Streams that the peer reset, by code.
+    #[merge(add_counts)]
     pub resets: BTreeMap<String, u64>,
     /// Streams that were cancelled here, because of a timeout.
     pub cancelled: u64,
@@ -68,10 +75,12 @@ pub struct StreamCounts {
     pub unknown_frames: u64,
     /// Replies to calls of gRPC without a status of gRPC, by their status of HTTP.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[merge(add_counts)]
     pub without_status: BTreeMap<String, u64>,
     /// The first message (`grpc-message`) that came with each status other than `OK`, by its name:
     /// shortened, and with control characters escaped.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[merge(first_of_each)]
     pub grpc_messages: BTreeMap<String, String>,
 }
 
@@ -130,74 +139,24 @@ impl StreamCounts {
             self.grpc_messages.insert(status.name().to_owned(), shown_message(text));
         }
     }
-
-    /// Add the counts of another worker.
-    pub fn merge(&mut self, other: &Self) {
-        let Self {
-            connections,
-            fallbacks,
-            limit_least,
-            limit_last,
-            open_time,
-            open_max,
-            blocked,
-            blocked_time,
-            goaways,
-            goaway_texts,
-            moved,
-            refused,
-            resets,
-            cancelled,
-            sent_fields,
-            sent_blocks,
-            received_fields,
-            received_blocks,
-            unknown_frames,
-            without_status,
-            grpc_messages,
-        } = other;
-        for (all, part) in [
-            (&mut self.connections, connections),
-            (&mut self.fallbacks, fallbacks),
-            (&mut self.open_time.0, &open_time.0),
-            (&mut self.blocked, blocked),
-            (&mut self.blocked_time.0, &blocked_time.0),
-            (&mut self.moved, moved),
-            (&mut self.refused, refused),
-            (&mut self.cancelled, cancelled),
-            (&mut self.sent_fields, sent_fields),
-            (&mut self.sent_blocks, sent_blocks),
-            (&mut self.received_fields, received_fields),
-            (&mut self.received_blocks, received_blocks),
-            (&mut self.unknown_frames, unknown_frames),
-        ] {
-            *all = all.saturating_add(*part);
-        }
-        for (code, &n) in goaways {
-            count(&mut self.goaways, code, n);
-        }
-        for (code, text) in goaway_texts {
-            keep_first(&mut self.goaway_texts, code, text);
-        }
-        for (code, &n) in resets {
-            count(&mut self.resets, code, n);
-        }
-        for (status, &n) in without_status {
-            count(&mut self.without_status, status, n);
-        }
-        for (status, message) in grpc_messages {
-            self.grpc_messages.entry(status.clone()).or_insert_with(|| message.clone());
-        }
-        self.open_max = self.open_max.max(*open_max);
-        self.limit_least = [self.limit_least, *limit_least].into_iter().flatten().min();
-        self.limit_last = self.limit_last.or(*limit_last);
-    }
 }
 
 fn count(counts: &mut BTreeMap<String, u64>, code: &str, n: u64) {
     let is_known = counts.contains_key(code) || counts.len() < CODES_MAX;
     let sum = counts.entry(if is_known { code } else { OTHER }.to_owned()).or_default();
     *sum = sum.saturating_add(n);
+}
+
+fn add_counts(all: &mut BTreeMap<String, u64>, part: &BTreeMap<String, u64>) {
+    for (code, &n) in part {
+        count(all, code, n);
+    }
+}
+
+fn keep_first_texts(all: &mut BTreeMap<String, String>, part: &BTreeMap<String, String>) {
+    for (code, text) in part {
+        keep_first(all, code, text);
+    }
 }
 
 /// Keep the first text of each code, if there are not too many.

@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::lower_bounds::Bound;
-use super::sum::{add, merge_fields, optional};
 use super::{Recorder, StreamTime, Tally};
+use crate::merge::Merge;
 use crate::messages::{BroadcastLog, Delivery, Stamp};
 use crate::units::Nanos;
 
 /// Counters and times of the messages of a broadcast.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct Broadcast {
     /// Subscribers whose connection opened.
     pub subscribers: u64,
@@ -38,22 +38,6 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            subscribers: add,
-            published: add,
-            expected: add,
-            delivered: add,
-            complete: add,
-            reordered: add,
-            duplicates: add,
-            unstamped: add,
-            delivery: Hist::merge,
-            spread: Hist::merge,
-            log: optional(BroadcastLog::merge),
-        });
-    }
-
     /// The share of the expected deliveries that took place.
     pub fn reach(&self) -> Option<f64> {
         (self.expected > 0).then(|| self.delivered as f64 / self.expected as f64)

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use super::sum::{add, add_by_key, merge_fields};
+use crate::merge::Merge;
 use crate::units::Nanos;
 
 /// The results of one check. A reply belongs to the section of the intended start of its request.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckTally {
     /// Replies that passed.
     pub passed: u64,
@@ -34,16 +34,6 @@ impl CheckTally {
         *n += 1;
         *by_second.entry(done.0 / 1_000_000_000).or_default() += 1;
         self.unreadable += u64::from(passed.is_none());
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            passed: add,
-            failed: add,
-            unreadable: add,
-            passed_by_second: add_by_key,
-            failed_by_second: add_by_key,
-        });
     }
 }
 

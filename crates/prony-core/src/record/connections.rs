@@ -3,55 +3,32 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::sum::{add, add_each, greatest, is_zero, merge_fields};
-use super::{Recorder, wire};
+use super::{ByFault, Recorder};
 use crate::fault::Fault;
+use crate::merge::{Merge, greatest};
 use crate::units::{Nanos, Span};
 
 /// The connections of a section; each belongs to the section in which its connect started.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct Connections {
     /// From the start of the connect to the close; closed connections that carried at least one
     /// reply.
     pub lifetimes: Hist,
     /// Connections that ended by a fault, each once regardless of its number of requests; by fault.
-    #[serde(with = "wire::by_fault")]
-    pub faults: [u64; Fault::COUNT],
+    pub faults: ByFault,
     /// The maximum number of connections that were open or opening (when merged, the sum of the
     /// workers' maxima).
     pub open_max: u64,
     /// The maximum number of connections requested in one turn of an event loop (of any worker).
+    #[merge(greatest)]
     pub opening_max: u64,
     /// How often a connect, or a user's next request, was held back because the connections before
     /// had brought no reply.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub held: u64,
 }
 
-impl Default for Connections {
-    fn default() -> Self {
-        Self {
-            lifetimes: Hist::new(),
-            faults: [0; Fault::COUNT],
-            open_max: 0,
-            opening_max: 0,
-            held: 0,
-        }
-    }
-}
-
 impl Connections {
-    /// Add the statistics of another worker.
-    pub fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            lifetimes: Hist::merge,
-            faults: add_each,
-            open_max: add,
-            opening_max: greatest,
-            held: add,
-        });
-    }
-
     /// Connections that ended by `fault`.
     pub fn fault(&self, fault: Fault) -> u64 {
         self.faults[fault as usize]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Recorder, Stamps, Tally};
 use crate::fault::Fault;
+use crate::merge::Merge;
 use crate::units::{RequestId, Span};
 
 /// How many bytes of a body are kept.
@@ -38,9 +39,11 @@ impl FirstFailure {
     fn key(&self) -> (bool, Span, Option<u32>, Option<u16>, &str) {
         (self.body.is_empty(), self.after, self.request, self.status, &self.body)
     }
+}
 
-    /// Merge those of another worker, whose epoch is the same.
-    pub(super) fn merge(&mut self, other: &Self) {
+impl Merge for FirstFailure {
+    /// The epoch of all workers is the same.
+    fn merge(&mut self, other: &Self) {
         if other.key() < self.key() {
             self.clone_from(other);
         }

@@ -14,15 +14,15 @@ use serde::{Deserialize, Serialize};
 use super::hist::Hist;
 use super::lower_bounds::{Bound, LowerBounds};
 use super::section::Section;
-use super::sum::{add, merge_fields, optional};
 use super::{Recorder, SessionEnd, Stamps, TimeLowerBound};
+use crate::merge::Merge;
 use crate::units::{Nanos, Span};
 
 /// The groups of one name. A group belongs to the section of its intended start, which is that of
 /// its first step.
 ///
 /// Invariant: `started == completed + failed + unfinished`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct GroupTally {
     /// Groups that started.
     pub started: u64,
@@ -71,18 +71,6 @@ impl GroupTally {
     /// maximum). `None` if the driver did not report its polls, or if the sample is too small.
     pub fn meter_added(&self, q: f64) -> Option<Span> {
         self.without_meter.as_ref()?.added(&self.duration, q)
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            started: add,
-            completed: add,
-            failed: add,
-            unfinished: add,
-            duration: Hist::merge,
-            without_pauses: Hist::merge,
-            without_meter: optional(TimeLowerBound::merge),
-        });
     }
 }
 

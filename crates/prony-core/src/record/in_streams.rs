@@ -4,19 +4,19 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::lower_bounds::Bound;
-use super::sum::{add, is_zero, merge_fields, optional};
 use super::{Recorder, Stamps, StreamTime};
+use crate::merge::Merge;
 use crate::messages::Matched;
 use crate::proto::Reply;
 use crate::units::{Nanos, Span};
 
 /// Counters of the messages in streams.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct StreamMessages {
     /// Messages that were sent on a schedule of their own.
     pub sent: u64,
     /// Messages of such schedules that were not sent, as their stream had ended before.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub unsent: u64,
     /// Those among the sent ones to which a reply is expected.
     pub awaited: u64,
@@ -38,7 +38,7 @@ pub struct StreamMessages {
 
 /// The sizes of bodies that were read as streams of messages and have ended, by the server, by
 /// prony or by a failure. The histograms are those of numbers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct StreamSizes {
     /// Messages in a stream.
     pub messages: Hist,
@@ -47,7 +47,7 @@ pub struct StreamSizes {
 }
 
 /// Counters of bodies that were read as streams of messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamBodies {
     /// Streams that have begun: their head and the first byte of their body have arrived.
     pub begun: u64,
@@ -72,7 +72,7 @@ pub struct StreamBodies {
 }
 
 /// Counters of streams that are opened again after their connection has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconnects {
     /// How often a stream was opened again.
     pub made: u64,
@@ -100,60 +100,6 @@ pub enum StreamEnd {
     Time,
     /// A message had its text.
     Text,
-}
-
-impl StreamMessages {
-    /// Add the counters of another worker.
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            sent: add,
-            unsent: add,
-            awaited: add,
-            answered: add,
-            received: add,
-            unmatched: add,
-            together: add,
-            bodies: optional(StreamBodies::merge),
-            sizes: optional(StreamSizes::merge),
-        });
-    }
-}
-
-impl StreamSizes {
-    fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, { messages: Hist::merge, bytes: Hist::merge });
-    }
-}
-
-impl StreamBodies {
-    fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            begun: add,
-            empty: add,
-            ended_by_server: add,
-            ended_by_count: add,
-            ended_by_time: add,
-            ended_by_text: add,
-            failed: add,
-            incomplete: add,
-            reconnects: Reconnects::merge,
-        });
-    }
-}
-
-impl Reconnects {
-    fn merge(all: &mut Option<Self>, part: &Option<Self>) {
-        let Some(part) = part else { return };
-        let all = all.get_or_insert_default();
-        merge_fields!(all, part, {
-            made: add,
-            resumed: add,
-            ended: add,
-            broken: add,
-            repeated: add,
-            missed: add,
-        });
-    }
 }
 
 /// When the request of a stream was due and sent.

@@ -6,27 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use super::StreamTime;
 use super::hist::Hist;
+use crate::merge::{Merge, greatest};
 use crate::units::Span;
 
 /// Each power of two has 2^9 bins in [`LowerBounds`].
 const BITS: u32 = 9;
 
 /// Lower bounds of the true times: the measured ones less what the meter can have added.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct TimeLowerBound {
     /// One lower bound for each measured time, rounded down by up to 0.2 %.
     #[serde(alias = "response")]
     pub times: Hist,
     /// The most that the meter can have added to any of them.
+    #[merge(greatest)]
     pub added_max: Span,
 }
 
 impl TimeLowerBound {
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.times.merge(&other.times);
-        self.added_max = self.added_max.max(other.added_max);
-    }
-
     /// The most by which the meter can have made the quantile `q` of these measured times too long.
     /// `None` if the sample is too small for the quantile.
     ///

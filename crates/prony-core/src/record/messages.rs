@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::sum::{add, merge_fields};
 use super::{Recorder, Stamps};
+use crate::merge::Merge;
 use crate::proto::Anomaly;
 use crate::units::{Nanos, Span};
 
 /// Messages other than the next expected reply. Lost messages are counted as timeouts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Messages {
     /// Replies that arrived after the reply to a later request; they also count as replies.
     pub reordered: u64,
@@ -60,18 +60,6 @@ impl Messages {
             Anomaly::Unexpected => &mut self.unexpected,
         };
         *n += 1;
-    }
-
-    /// Add the counters of another worker.
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            reordered: add,
-            duplicates: add,
-            late: add,
-            unexpected: add,
-            jitter_sum: add,
-            jitter_count: add,
-        });
     }
 
     /// The mean absolute difference between successive round trips.

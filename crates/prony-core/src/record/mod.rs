@@ -3,12 +3,12 @@
 
 pub mod bins;
 mod broadcast;
+mod by_fault;
 mod bytes;
 mod checks;
 mod clients;
 mod connections;
 mod drain;
-mod empty;
 mod figures;
 mod finish;
 mod first_failures;
@@ -18,7 +18,6 @@ mod in_flight;
 mod in_streams;
 mod live;
 mod lower_bounds;
-mod merge;
 mod messages;
 mod meter;
 mod over_time;
@@ -31,20 +30,20 @@ pub mod series;
 mod sessions;
 mod stamps;
 mod streams;
-mod sum;
 mod tls;
 mod tokens;
 mod waits;
-mod wire;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::fault::Fault;
+use crate::merge::{Merge, add_if_both, append, greatest, least};
 use crate::proto::{Reply, StreamCounts};
 use crate::units::{Nanos, Span};
 pub use broadcast::Broadcast;
+pub use by_fault::ByFault;
 pub use checks::CheckTally;
 pub use clients::ClientTally;
 pub use connections::Connections;
@@ -76,7 +75,7 @@ pub use tokens::{Finished, TokenReply, TokenTally};
 const LATE: Span = Span::from_millis(1);
 
 /// The histograms of one section of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// From the intended start to the last byte of the reply; successes, and timeouts with at least
     /// the timeout (P15).
@@ -137,7 +136,7 @@ pub struct Times {
 ///
 /// Invariants: `started == replies + failed + unfinished`, `response.count() == replies +
 /// timeouts`, and `failed.count() == failed - timeouts` (P4).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Requests with their intended start in the section.
     pub started: u64,
@@ -160,12 +159,10 @@ pub struct Tally {
     /// How often requests were sent again because the peer closed their connection.
     pub retries: u64,
     /// Failed requests, by fault.
-    #[serde(with = "wire::by_fault")]
-    pub faults: [u64; Fault::COUNT],
+    pub faults: ByFault,
     /// Protocol violations by the peer while no request was waiting, for example bytes on an idle
     /// connection; by fault.
-    #[serde(with = "wire::by_fault")]
-    pub stray: [u64; Fault::COUNT],
+    pub stray: ByFault,
     /// Complete replies, expected or not, by status.
     pub statuses: BTreeMap<u16, u64>,
     /// Those among them that arrived after the end of the load, in the drain.
@@ -209,10 +206,13 @@ pub struct Tally {
     /// counters only, independent of the requests' timestamps. `None` in a warm-up and in results
     /// of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[merge(add_if_both)]
     pub time_in_flight: Option<Span>,
     /// When the section started.
+    #[merge(least)]
     pub start: Nanos,
     /// When its load ended: at the planned time, or with the last completion if a count ended it.
+    #[merge(greatest)]
     pub end: Nanos,
     /// The histograms.
     pub times: Times,
@@ -281,9 +281,11 @@ pub struct Tally {
     /// The timestamps of every success, in the order in which each worker's ended. Empty unless the
     /// engine was configured to keep them. Never saved.
     #[serde(skip)]
+    #[merge(append)]
     pub kept: Vec<Stamps>,
     /// What each independent client of a closed loop did, if the plan has any. Never saved.
     #[serde(skip)]
+    #[merge(append)]
     pub clients: Vec<ClientTally>,
 }
 
@@ -322,6 +324,11 @@ pub struct Recorder {
 }
 
 impl Tally {
+    /// An empty tally that starts at `start`.
+    pub fn new(start: Nanos) -> Self {
+        Self { start, end: start, series: Series::new(start), ..Self::default() }
+    }
+
     /// Lost requests, see [`Fault::is_lost`].
     pub fn lost(&self) -> u64 {
         Fault::ALL.into_iter().filter(|f| f.is_lost()).map(|f| self.fault(f)).sum()
@@ -549,6 +556,11 @@ impl Recorder {
         self.bytes_until = Nanos::ZERO;
         self.load_end = self.load_end.min(at);
     }
+}
+
+/// Whether a counter need not be saved.
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::series::Series;
-use super::sum::{merge_fields, optional};
 use super::{Recorder, Tally};
+use crate::merge::Merge;
 use crate::units::{Nanos, Span};
 
 /// A time that is measured in streams.
@@ -35,7 +35,7 @@ pub enum StreamTime {
 
 /// The series of these times, as far as there were any. A time counts when it ends, as a success of
 /// the series.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct StreamSeries {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first_message: Option<Box<Series>>,
@@ -116,18 +116,6 @@ impl StreamSeries {
             StreamTime::ChunkGap => &mut self.chunk_gap,
             StreamTime::Message | StreamTime::Delivery | StreamTime::Ping => return None,
         })
-    }
-
-    /// Add the series of another worker.
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            first_message: optional(Series::merge),
-            first_content: optional(Series::merge),
-            message_gap: optional(Series::merge),
-            ttft: optional(Series::merge),
-            itl: optional(Series::merge),
-            chunk_gap: optional(Series::merge),
-        });
     }
 
     /// Complete all of them, so that they can be read.

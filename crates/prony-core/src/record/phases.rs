@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::sum::{add, merge_fields};
 use super::{Recorder, Stamps};
+use crate::merge::Merge;
 use crate::units::{Nanos, Span};
 
 /// Maximum error of the offset between the kernel's clock and the meter's. Two timestamps that
@@ -15,7 +15,7 @@ const SLACK: Span = Span::from_micros(1);
 ///
 /// Invariants, if timestamps are enabled: `whole.count() + no_sent + no_received + contradicting ==
 /// replies`, and for each request the six parts add up to the whole.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct Phases {
     /// The response times.
     pub whole: Hist,
@@ -94,24 +94,6 @@ impl Phases {
     pub fn share(&self, part: &Hist) -> Option<f64> {
         let whole = self.whole.sum_ns();
         (whole > 0).then(|| part.sum_ns() as f64 / whole as f64)
-    }
-
-    /// Add the times of another worker.
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            whole: Hist::merge,
-            waiting: Hist::merge,
-            to_scheduler: Hist::merge,
-            to_device: Hist::merge,
-            wire_and_peer: Hist::merge,
-            to_user: Hist::merge,
-            transfer: Hist::merge,
-            acknowledged: Hist::merge,
-            by_card: Hist::merge,
-            no_sent: add,
-            no_received: add,
-            contradicting: add,
-        });
     }
 
     fn count(&mut self, stamps: &Stamps, noted: &KernelTimes) {

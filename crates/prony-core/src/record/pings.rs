@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::lower_bounds::Bound;
-use super::sum::{add, merge_fields};
 use super::{Recorder, StreamTime};
+use crate::merge::Merge;
 use crate::units::Nanos;
 
 /// Counters and times of pings that prony has sent on a schedule.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct Pings {
     /// Pings that were sent.
     pub sent: u64,
@@ -17,12 +17,6 @@ pub struct Pings {
     pub answered: u64,
     /// From the time at which a ping was due to its pong.
     pub time: Hist,
-}
-
-impl Pings {
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, { sent: add, answered: add, time: Hist::merge });
-    }
 }
 
 impl Recorder {

@@ -6,25 +6,16 @@ use std::fmt::Display;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use super::sum::{add, add_by_key};
+use crate::merge::Merge;
 use crate::units::{Nanos, Span};
 
 /// The tunnels of a section; each belongs to the section in which its connect started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProxyTally {
     /// Tunnels that opened.
     pub opened: u64,
     /// Those that did not, by reason.
     pub reasons: BTreeMap<String, u64>,
-}
-
-impl ProxyTally {
-    /// Add the counters of another worker.
-    pub fn merge(&mut self, other: &Self) {
-        let Self { opened, reasons } = other;
-        add(&mut self.opened, opened);
-        add_by_key(&mut self.reasons, reasons);
-    }
 }
 
 impl Recorder {

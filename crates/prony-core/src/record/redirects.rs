@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use super::sum::{add, add_by_key, merge_fields};
+use crate::merge::Merge;
 
 /// What redirects came to. A reply belongs to the section of the intended start of its request.
 /// How long redirected requests took is in the group of redirects.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedirectTally {
     /// Redirects that were followed, each by one more request.
     pub followed: u64,
@@ -37,15 +37,6 @@ impl RedirectTally {
     /// Redirects to servers that the user did not name.
     pub fn led_elsewhere(&self) -> u64 {
         self.elsewhere.values().sum()
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            followed: add,
-            over_limit: add,
-            unusable: add,
-            elsewhere: add_by_key,
-        });
     }
 }
 

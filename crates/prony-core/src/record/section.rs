@@ -4,13 +4,8 @@
 use super::Tally;
 use super::hist::Hist;
 use super::lower_bounds::{LowerBounds, StreamBounds};
+use crate::merge::Merge;
 use crate::units::{Nanos, Span};
-
-impl Default for Tally {
-    fn default() -> Self {
-        Self::new(Nanos::ZERO)
-    }
-}
 
 /// A tally during recording. The common case (sent at the intended time, complete reply in one
 /// read) costs one histogram update; [`Section::finish`] adds it to all histograms that it affects.

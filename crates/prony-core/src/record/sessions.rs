@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
-use super::sum::{add, add_by_key, by_place, merge_fields, optional};
 use super::{Recorder, Stamps};
 use crate::fault::{Fault, FaultClass};
+use crate::merge::Merge;
 use crate::proto::Reply;
 use crate::units::{Nanos, Span};
 
@@ -25,7 +25,7 @@ pub enum SessionEnd {
 /// The sessions of a section; each belongs to the section of its intended start.
 ///
 /// Invariant: `started == completed + failed + unfinished`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct SessionTally {
     /// Sessions that started.
     pub started: u64,
@@ -57,7 +57,7 @@ pub struct SessionTally {
 }
 
 /// The decisions of sessions about their steps; each belongs to the section of its session.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct StepTally {
     /// Steps and switches that were not made, because of their conditions.
     pub skipped: u64,
@@ -75,7 +75,7 @@ pub struct StepTally {
 /// The sessions of one kind. Sessions that were dropped before their kind was drawn are missing.
 ///
 /// `started == completed + failed + unfinished` always.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct KindTally {
     /// Sessions that started.
     pub started: u64,
@@ -93,7 +93,7 @@ pub struct KindTally {
 const KINDS_MAX: usize = 100;
 
 /// The requests of one name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Merge, PartialEq, Serialize, Deserialize)]
 pub struct NameTally {
     /// Requests that started.
     pub started: u64,
@@ -121,64 +121,6 @@ impl Default for NameTally {
             service: Hist::sparse(),
             statuses: BTreeMap::new(),
         }
-    }
-}
-
-impl SessionTally {
-    /// Add what another worker counted.
-    pub fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            started: add,
-            completed: add,
-            completed_in_drain: add,
-            failed: add,
-            unfinished: add,
-            lifetime: Hist::merge,
-            failtime: Hist::merge,
-            connections: add,
-            lengths: add_by_key,
-            per_second: add_by_key,
-            kinds: by_place(KindTally::merge),
-            steps: optional(StepTally::merge),
-        });
-    }
-}
-
-impl StepTally {
-    fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            skipped: add,
-            limited: add,
-            retried: add,
-            exhausted: add,
-            recovered: Hist::merge,
-        });
-    }
-}
-
-impl KindTally {
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            started: add,
-            completed: add,
-            failed: add,
-            unfinished: add,
-            lifetime: Hist::merge,
-        });
-    }
-}
-
-impl NameTally {
-    /// Add what another worker counted.
-    pub fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            started: add,
-            replies: add,
-            failed: add,
-            response: Hist::merge,
-            service: Hist::merge,
-            statuses: add_by_key,
-        });
     }
 }
 

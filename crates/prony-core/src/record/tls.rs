@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use super::sum::{add, add_by_key};
+use crate::merge::{Merge, first};
 use crate::units::{Nanos, Span};
 
 /// The most failure reasons counted separately: a server can send any number of different names and
@@ -15,7 +15,7 @@ const REASONS_MAX: usize = 32;
 const OTHER: &str = "other reasons";
 
 /// The handshakes of a section; each belongs to the section in which its connect started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsTally {
     /// Completed full handshakes.
     pub full: u64,
@@ -24,8 +24,10 @@ pub struct TlsTally {
     /// Completed handshakes of both kinds, by version and cipher suite.
     pub kinds: BTreeMap<String, u64>,
     /// Failed handshakes, and connections that TLS closed later, by reason.
+    #[merge(add_reasons)]
     pub reasons: BTreeMap<String, u64>,
     /// The first full handshake (of one of the workers).
+    #[merge(first)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<FirstHandshake>,
 }
@@ -80,30 +82,17 @@ impl TlsTally {
             });
         }
     }
+}
 
-    /// Count `n` failed handshakes or connections.
-    pub(super) fn failed(&mut self, reason: &str, n: u64) {
-        if let Some(known) = self.reasons.get_mut(reason) {
-            add(known, &n);
-        } else if self.reasons.len() < REASONS_MAX {
-            self.reasons.insert(reason.to_owned(), n);
-        } else {
-            add(self.reasons.entry(OTHER.to_owned()).or_default(), &n);
-        }
-    }
+/// Count `n` failed handshakes or connections.
+fn count(reasons: &mut BTreeMap<String, u64>, reason: &str, n: u64) {
+    let is_known = reasons.contains_key(reason) || reasons.len() < REASONS_MAX;
+    reasons.entry(if is_known { reason } else { OTHER }.to_owned()).or_default().merge(&n);
+}
 
-    /// Add the counters of another worker.
-    pub fn merge(&mut self, other: &Self) {
-        let Self { full, resumed, kinds, reasons, first } = other;
-        add(&mut self.full, full);
-        add(&mut self.resumed, resumed);
-        add_by_key(&mut self.kinds, kinds);
-        if self.first.is_none() {
-            self.first.clone_from(first);
-        }
-        for (reason, &n) in reasons {
-            self.failed(reason, n);
-        }
+fn add_reasons(all: &mut BTreeMap<String, u64>, part: &BTreeMap<String, u64>) {
+    for (reason, &n) in part {
+        count(all, reason, n);
     }
 }
 
@@ -120,7 +109,8 @@ impl Recorder {
     /// TLS failed on a connection with a connect that started at `asked`, during or after the
     /// handshake.
     pub fn not_secured(&mut self, asked: Nanos, reason: &str) {
-        self.section(asked).tally.tls.get_or_insert_default().failed(reason, 1);
+        let tls = self.section(asked).tally.tls.get_or_insert_default();
+        count(&mut tls.reasons, reason, 1);
     }
 }
 
@@ -133,10 +123,10 @@ mod tests {
         let mut all = TlsTally::default();
         for i in 0..100 {
             let mut part = TlsTally::default();
-            part.failed(&format!("reason {i}"), 2);
+            count(&mut part.reasons, &format!("reason {i}"), 2);
             all.merge(&part);
         }
-        all.failed("reason 3", 1);
+        count(&mut all.reasons, "reason 3", 1);
         assert_eq!(all.reasons.len(), REASONS_MAX + 1);
         assert_eq!(all.reasons["reason 3"], 3);
         assert_eq!(all.reasons.values().sum::<u64>(), 201);

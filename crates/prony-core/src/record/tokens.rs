@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
 use super::lower_bounds::Bound;
-use super::sum::{add, add_by_key, is_zero, merge_fields};
 use super::{CallStart, Recorder, Stamps, StreamTime};
 use crate::events::Finish;
+use crate::merge::Merge;
 use crate::plan::{TokenLimit, TokenTime};
 use crate::units::{Nanos, Span};
 
 /// Times and counters of the replies of language models. A chunk is a message with output.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Serialize, Deserialize)]
 pub struct TokenTally {
     /// From the intended start of a request to the first chunk of its reply.
     pub ttft: Hist,
@@ -41,13 +41,13 @@ pub struct TokenTally {
     pub tokenized: u64,
     /// Successful replies that say that they have less than half as many tokens as chunks, which
     /// cannot be. Their number is not used.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub doubted: u64,
     /// Those among them whose tokens are all tokens without those of the request.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub by_total: u64,
     /// Successful replies of several choices, whose chunks do not follow one another.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub several: u64,
     /// The chunks of the counted ones.
     pub counted_chunks: u64,
@@ -68,7 +68,7 @@ pub struct TokenTally {
 }
 
 /// Replies by the reason for their end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
     /// The model has ended the reply.
     pub stop: u64,
@@ -124,49 +124,6 @@ impl TokenReply {
             TokenTime::Itl if self.output.is_some_and(|tokens| tokens <= 1) => true,
             TokenTime::Itl => self.itl().is_some_and(below),
         }
-    }
-}
-
-impl TokenTally {
-    /// Add the tally of another worker.
-    pub(super) fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            ttft: Hist::merge,
-            ttft_service: Hist::merge,
-            itl: Hist::merge,
-            chunk_gap: Hist::merge,
-            chunks: add,
-            chunks_in_drain: add,
-            chunks_together: add,
-            replies: add,
-            empty: add,
-            counted: add,
-            tokenized: add,
-            doubted: add,
-            by_total: add,
-            several: add,
-            counted_chunks: add,
-            output_tokens: add,
-            input_tokens: add,
-            good: add,
-            good_in_drain: add,
-            finished: Finished::merge,
-            chunks_by_second: add_by_key,
-            good_by_second: add_by_key,
-        });
-    }
-}
-
-impl Finished {
-    fn merge(&mut self, other: &Self) {
-        merge_fields!(self, other, {
-            stop: add,
-            length: add,
-            tool: add,
-            filter: add,
-            other: add,
-            none: add,
-        });
     }
 }
 

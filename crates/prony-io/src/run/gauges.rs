@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_core::engine::AnyEngine;
 use prony_core::fault::Fault;
+use prony_core::merge::Merge;
 use prony_core::record::LagSoFar;
 use prony_core::record::series::{Block, Cell, Series};
 use prony_core::units::{Nanos, Span};

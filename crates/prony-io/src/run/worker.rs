@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use prony_core::engine::{self, AnyEngine, Contact};
 use prony_core::feed::Feed;
 use prony_core::layer::TlsContext;
+use prony_core::merge::Merge;
 use prony_core::meter::{CpuPressure, WorkerStats};
 use prony_core::plan::{Load, Plan, ProxySpec, Think};
 use prony_core::record::Tally;

@@ -6,6 +6,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use prony_core::merge::Merge;
 use prony_core::meter::{CpuPressure, WorkerStats};
 use prony_core::plan::{CallSpec, Load, Plan, Shard};
 use prony_core::record::Tally;

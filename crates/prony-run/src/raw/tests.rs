@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
+use prony_core::merge::Merge;
 use prony_core::units::Span;
 use prony_server::serve::{Latency, ServerBehavior};
 use prony_sim::Extras;

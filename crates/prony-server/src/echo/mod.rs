@@ -15,6 +15,7 @@ use std::fmt;
 use prony_core::fault::Fault;
 use prony_core::frame::{HEADER, Header, Kind};
 use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_core::merge::Merge;
 use prony_core::units::{ConnId, Nanos, Span};
 use serde::Serialize;
 
@@ -36,7 +37,7 @@ pub struct EchoBehavior {
 }
 
 /// The counters of the responder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Merge, PartialEq, Eq, Serialize)]
 pub struct Echoed {
     /// Clients that connected.
     pub connections: u64,
@@ -248,20 +249,6 @@ pub fn answer(data: &[u8], longer: bool, out: &mut Vec<u8>) -> bool {
 
 /// The longest reply that fits into a datagram, in bytes.
 const DATAGRAM_MAX: u32 = 65_507 - HEADER as u32;
-
-impl Echoed {
-    /// Add the counters of another responder.
-    pub fn merge(&mut self, other: &Self) {
-        let Self { connections, messages, bytes_in, bytes_out, broken, refused, silent } = other;
-        self.connections += connections;
-        self.messages += messages;
-        self.bytes_in += bytes_in;
-        self.bytes_out += bytes_out;
-        self.broken += broken;
-        self.refused += refused;
-        self.silent += silent;
-    }
-}
 
 impl fmt::Display for Echoed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use prony_core::grpc::Status;
+use prony_core::merge::Merge;
 use serde::{Deserialize, Serialize};
 
 /// The server's counters. Invariant:
 /// `requests + bad_requests == replies + truncated + resets + stream_resets + cancelled
 /// + unanswered + outstanding`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Those of several servers or workers are added up. So are the maxima, which makes them upper
+/// bounds.
+#[derive(Clone, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Served {
     /// Connections accepted.
@@ -100,32 +104,7 @@ pub struct Served {
     pub grpc_statuses: BTreeMap<String, u64>,
 }
 
-/// The counters of these names, and the statuses. One that is missing does not compile.
-macro_rules! counters {
-    ($self:ident; $($name:ident),*) => {{
-        let Self { $($name,)* statuses, grpc_statuses: _ } = $self;
-        ([$($name),*], statuses)
-    }};
-}
-
 impl Served {
-    /// Add the counters of another server or worker. The maxima are added too, which makes them
-    /// upper bounds.
-    pub fn merge(&mut self, other: &Self) {
-        let mut other = other.clone();
-        for (status, n) in std::mem::take(&mut other.grpc_statuses) {
-            *self.grpc_statuses.entry(status).or_default() += n;
-        }
-        let (mine, statuses) = self.counters_mut();
-        let (theirs, more) = other.counters_mut();
-        for (mine, theirs) in mine.into_iter().zip(theirs) {
-            *mine += *theirs;
-        }
-        for (&status, &mut n) in more {
-            *statuses.entry(status).or_default() += n;
-        }
-    }
-
     /// Count `n` sent replies of one status.
     pub(super) fn count_replies(&mut self, status: u16, n: u64) {
         if n > 0 {
@@ -154,20 +133,6 @@ impl Served {
             Some(n) => *n += 1,
             None => _ = self.grpc_statuses.insert(status.name().to_owned(), 1),
         }
-    }
-
-    /// All fields but the statuses of gRPC. The pattern is exhaustive, so that a new field cannot
-    /// be forgotten.
-    fn counters_mut(&mut self) -> ([&mut u64; 39], &mut BTreeMap<u16, u64>) {
-        counters!(self;
-            connections, open, open_max, requests, bad_requests, cut_requests, replies,
-            truncated, resets, unanswered, outstanding, continues, idle_closes, bytes_in,
-            bytes_out, in_server_max, frozen, h2_connections, h2_requests, streams, cancelled,
-            stream_resets, refused, malformed, ignored, goaways, violations, pauses, overloads,
-            calls,
-            messages_received, messages_sent, events, sockets, socket_messages_received,
-            socket_messages_sent, deliveries_lost, deliveries_duplicated, deliveries_swapped
-        )
     }
 }
 

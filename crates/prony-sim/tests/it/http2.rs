@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 
 use prony_core::fault::Fault;
 use prony_core::http2::frame::Settings;
+use prony_core::merge::Merge;
 use prony_core::plan::{Http2Spec, HttpVersion, Load, Placement, Plan, Think};
 use prony_core::schedule::Arrivals;
 use prony_core::units::{Nanos, Span};

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_core::merge::Merge;
 use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
 use prony_core::proto::StreamCounts;
 use prony_core::record::hist::Hist;

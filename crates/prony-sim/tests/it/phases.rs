@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use prony_core::merge::Merge;
 use prony_core::meter::WorkerStats;
 use prony_core::plan::{Plan, Think};
 use prony_core::record::Tally;

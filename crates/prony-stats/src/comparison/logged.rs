@@ -4,6 +4,7 @@
 //! All intervals hold together with a probability of 95 %. Half of [`ERROR`] is for all requests
 //! together, so that a log with many paths decides them no later; the names share the rest.
 
+use prony_core::merge::Merge;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::units::Span;

@@ -15,6 +15,7 @@ mod threshold;
 mod verdict;
 
 use prony_core::fault::Fault;
+use prony_core::merge::Merge;
 use prony_core::meter::{CpuPressure, Transport, WorkerStats};
 use prony_core::plan::{Load, Plan, PlanSize};
 use prony_core::rate::Arrivals;

@@ -3,6 +3,7 @@
 //! They come from the series: a request counts in the stage in which it ended. A cell of the series
 //! that two stages share belongs to neither.
 
+use prony_core::merge::Merge;
 use prony_core::plan::{Load, Plan};
 use prony_core::rate::{RatePiece, RatePlan};
 use prony_core::record::series::{Block, Cell};

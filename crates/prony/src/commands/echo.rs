@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::thread;
 
 use prony_core::layer::Identity;
+use prony_core::merge::Merge;
 use prony_core::units::Nanos;
 use prony_io::datagrams::{Answered, Datagrams};
 use prony_io::socket::sctp::Style;

@@ -220,6 +220,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use clap::Parser as _;
+    use prony_core::merge::Merge;
     use prony_core::units::Span;
     use prony_run::environment::Environment;
     use prony_server::serve::{Latency, ServerBehavior};

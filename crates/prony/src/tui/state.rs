@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use prony_core::merge::Merge;
 use prony_core::plan::Plan;
 use prony_core::record::LagSoFar;
 use prony_core::schedule::{RateChange, RatePlan};

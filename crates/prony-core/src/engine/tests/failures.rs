@@ -4,6 +4,7 @@ use super::{closed, connect_of, ms};
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::machine::{Action, Machine};
+use crate::merge::Merge;
 use crate::proto::h1::H1;
 use crate::record::{FirstFailure, Tally};
 use crate::units::Span;

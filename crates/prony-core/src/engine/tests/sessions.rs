@@ -1,6 +1,7 @@
 //! Tests of sessions with a minimal peer.
 
 use super::*;
+use crate::merge::Merge;
 use crate::plan::{Burst, Lost, OnFailure, SessionKind, Sessions};
 
 fn burst(calls: &[u32], think: Think) -> Burst {

@@ -104,6 +104,7 @@ fn range(times: &RangeInclusive<u64>) -> RangeInclusive<usize> {
 mod tests {
     use super::super::Hist;
     use super::*;
+    use crate::merge::Merge;
     use crate::units::Span;
 
     fn times() -> Vec<u64> {

@@ -7,6 +7,7 @@ mod wire;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::merge::Merge;
 use crate::units::Span;
 use bins::Bins;
 use few::Few;
@@ -43,6 +44,30 @@ pub const TIME_MAX: Span = Span::from_secs(3_600);
 impl Default for Hist {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Merge for Hist {
+    /// Add all times of `other`. The result equals that of recording all times in one histogram
+    /// (P10).
+    fn merge(&mut self, other: &Self) {
+        let &Self { ref bins, ref few, is_sparse: _, count, sum_ns, sum_sq_ns, min_ns, max_ns } =
+            other;
+        if count == 0 {
+            return;
+        }
+        if let Some(bins) = bins {
+            // All of its times are in these.
+            self.all_bins().merge(bins, min_ns..=max_ns);
+        }
+        if let Some(few) = few {
+            self.merge_few(few);
+        }
+        self.count += count;
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
+        self.sum_sq_ns = self.sum_sq_ns.saturating_add(sum_sq_ns);
+        self.min_ns = self.min_ns.min(min_ns);
+        self.max_ns = self.max_ns.max(max_ns);
     }
 }
 
@@ -114,28 +139,6 @@ impl Hist {
         self.sum_sq_ns = self.sum_sq_ns.saturating_add(squares);
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
-    }
-
-    /// Add all times of `other`. The result equals that of recording all times in one histogram
-    /// (P10).
-    pub fn merge(&mut self, other: &Self) {
-        let &Self { ref bins, ref few, is_sparse: _, count, sum_ns, sum_sq_ns, min_ns, max_ns } =
-            other;
-        if count == 0 {
-            return;
-        }
-        if let Some(bins) = bins {
-            // All of its times are in these.
-            self.all_bins().merge(bins, min_ns..=max_ns);
-        }
-        if let Some(few) = few {
-            self.merge_few(few);
-        }
-        self.count += count;
-        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
-        self.sum_sq_ns = self.sum_sq_ns.saturating_add(sum_sq_ns);
-        self.min_ns = self.min_ns.min(min_ns);
-        self.max_ns = self.max_ns.max(max_ns);
     }
 
     fn merge_few(&mut self, other: &Few) {

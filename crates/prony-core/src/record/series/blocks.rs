@@ -5,16 +5,18 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::{BINS, add_bins, bin_of};
+use crate::merge::Merge;
 use crate::units::{Nanos, Span};
 
 /// The requests that ended in one block.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
     /// Successes.
     pub replies: u64,
     /// Sum of the response times (successes and timeouts), in nanoseconds.
     pub sum_ns: u64,
     /// The same times as (bin, count), in ascending order of bins; see [`super::bin_of`].
+    #[merge(add_bins)]
     pub bins: Vec<(u16, u32)>,
 }
 
@@ -45,13 +47,19 @@ impl Block {
     pub fn count(&self) -> u64 {
         self.bins.iter().map(|&(_, n)| u64::from(n)).sum()
     }
+}
 
-    /// Add another block of the same time.
-    pub fn merge(&mut self, other: &Self) {
-        let Self { replies, sum_ns, bins } = other;
-        self.replies = self.replies.saturating_add(*replies);
-        self.sum_ns = self.sum_ns.saturating_add(*sum_ns);
-        add_bins(&mut self.bins, bins);
+impl Merge for Blocks {
+    /// Add the blocks of another worker, aligned by their start. Exact even for different lengths:
+    /// the shorter blocks are merged first.
+    fn merge(&mut self, other: &Self) {
+        let Self { length, blocks } = other;
+        while self.length < *length {
+            self.fold();
+        }
+        for (i, block) in blocks.iter().enumerate() {
+            self.add(*length * i as u64, block.clone());
+        }
     }
 }
 
@@ -81,18 +89,6 @@ impl Blocks {
             *block = part;
         } else {
             block.merge(&part);
-        }
-    }
-
-    /// Add the blocks of another worker, aligned by their start. Exact even for different lengths:
-    /// the shorter blocks are merged first.
-    pub fn merge(&mut self, other: &Self) {
-        let Self { length, blocks } = other;
-        while self.length < *length {
-            self.fold();
-        }
-        for (i, block) in blocks.iter().enumerate() {
-            self.add(*length * i as u64, block.clone());
         }
     }
 

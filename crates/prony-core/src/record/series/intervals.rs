@@ -1,6 +1,7 @@
 //! Intervals that were counted elsewhere.
 
 use super::{Cell, Series};
+use crate::merge::Merge;
 use crate::units::Nanos;
 
 impl Series {

@@ -9,13 +9,14 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use super::hist::Hist;
+use crate::merge::{Merge, greatest};
 use crate::units::{Nanos, Span};
 use blocks::Piece;
 pub use blocks::{BLOCK_MIN, BLOCKS_MAX, Block, Blocks};
 
 /// Counters of one interval. A request counts as started in the interval of its intended start, and
 /// as answered or failed in the interval in which it ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Merge, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// Requests with their intended start in the interval.
     pub started: u64,
@@ -26,9 +27,11 @@ pub struct Cell {
     /// Bytes of replies.
     pub bytes: u64,
     /// The exact maximum of the response times (successes and timeouts).
+    #[merge(greatest)]
     pub max: Span,
     /// Response times (successes and timeouts) as (bin, count), in ascending order of bins; see
     /// [`bin_of`]. Counts saturate at 2^32 - 1.
+    #[merge(add_bins)]
     pub bins: Vec<(u16, u32)>,
 }
 
@@ -96,6 +99,53 @@ pub fn bin_bounds(bin: u16) -> (Span, Span) {
     let half = 1 << (middle.ilog2() - 6);
     let last = usize::from(bin) + 1 >= BINS;
     (Span(middle - half), if last { Span::MAX } else { Span(middle + half - 1) })
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Self::new(Nanos::ZERO)
+    }
+}
+
+impl Merge for Series {
+    /// Add the series of another worker, cell by cell, aligned by their starts. Exact even for
+    /// different intervals: cells of the finer series are merged first. Both are closed afterwards.
+    fn merge(&mut self, other: &Self) {
+        if other.cells.is_empty() {
+            return;
+        }
+        if self.cells.is_empty() {
+            self.start = other.start;
+        }
+        let mut other = other.clone();
+        other.close();
+        self.close();
+        while self.interval < other.interval {
+            self.fold();
+        }
+        while other.interval < self.interval {
+            other.fold();
+        }
+        if self.cells.len() < other.cells.len() {
+            self.cells.resize_with(other.cells.len(), Cell::default);
+            self.set_current(other.cells.len() - 1);
+        }
+        // `other` is closed, so its piece is empty; its interval and start equal those of `self`.
+        let Self {
+            start: _,
+            interval: _,
+            cells,
+            current: _,
+            current_start: _,
+            piece: _,
+            blocks,
+            sum: _,
+        } = other;
+        for (mine, theirs) in self.cells.iter_mut().zip(&cells) {
+            mine.merge(theirs);
+        }
+        self.blocks.merge(&blocks);
+    }
 }
 
 impl Series {
@@ -217,45 +267,6 @@ impl Series {
             }
         }
         Some((index, cell))
-    }
-
-    /// Add the series of another worker, cell by cell, aligned by their starts. Exact even for
-    /// different intervals: cells of the finer series are merged first. Both are closed afterwards.
-    pub fn merge(&mut self, other: &Self) {
-        if other.cells.is_empty() {
-            return;
-        }
-        if self.cells.is_empty() {
-            self.start = other.start;
-        }
-        let mut other = other.clone();
-        other.close();
-        self.close();
-        while self.interval < other.interval {
-            self.fold();
-        }
-        while other.interval < self.interval {
-            other.fold();
-        }
-        if self.cells.len() < other.cells.len() {
-            self.cells.resize_with(other.cells.len(), Cell::default);
-            self.set_current(other.cells.len() - 1);
-        }
-        // `other` is closed, so its piece is empty; its interval and start equal those of `self`.
-        let Self {
-            start: _,
-            interval: _,
-            cells,
-            current: _,
-            current_start: _,
-            piece: _,
-            blocks,
-            sum: _,
-        } = other;
-        for (mine, theirs) in self.cells.iter_mut().zip(&cells) {
-            mine.merge(theirs);
-        }
-        self.blocks.merge(&blocks);
     }
 
     /// Record a time of the current piece.
@@ -427,17 +438,6 @@ impl Cell {
             below >= rank
         });
         bin.map(|&(bin, _)| bin_value(bin).min(self.max))
-    }
-
-    /// Add another cell of the same interval, or the neighbor when intervals are merged.
-    pub fn merge(&mut self, other: &Self) {
-        let Self { started, replies, failed, bytes, max, bins } = other;
-        self.started = self.started.saturating_add(*started);
-        self.replies = self.replies.saturating_add(*replies);
-        self.failed = self.failed.saturating_add(*failed);
-        self.bytes = self.bytes.saturating_add(*bytes);
-        self.max = self.max.max(*max);
-        add_bins(&mut self.bins, bins);
     }
 }
 

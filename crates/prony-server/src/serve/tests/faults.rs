@@ -2,6 +2,7 @@
 
 use prony_core::fault::Fault;
 use prony_core::machine::{CloseHow, Machine as _, StopRequest};
+use prony_core::merge::Merge;
 
 use super::{Rig, at, get, ms, replies};
 use crate::serve::{CloseAfter, ServerBehavior, Share, StatusMix};

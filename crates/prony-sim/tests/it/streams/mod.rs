@@ -4,6 +4,7 @@
 mod carrier;
 mod server;
 
+use prony_core::merge::Merge;
 use prony_core::plan::{Load, Placement, Plan, Stop, Think};
 use prony_core::record::Tally;
 use prony_core::schedule::Arrivals;

@@ -1,5 +1,6 @@
 //! Intervals of synthetic blocks. prony-sim tests their coverage.
 
+use prony_core::merge::Merge;
 use prony_core::record::series::{BLOCK_MIN, bin_of};
 use prony_core::units::Nanos;
 
