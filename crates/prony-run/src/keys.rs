@@ -3,9 +3,11 @@
 //! written, and the command line is built, from these tables.
 
 mod http2;
+mod tls;
 
 use std::ops::RangeInclusive;
 
+use prony_core::plan::{Http2Spec, TlsSpec};
 use prony_core::units::{self, Span};
 
 use crate::values;
@@ -14,13 +16,22 @@ use crate::values;
 pub trait Keyed: Clone + Default + PartialEq + Send + Sync + 'static {
     /// The keys, in the order of the help.
     const KEYS: &'static [Key<Self>];
+
+    /// The part for a plan; `None` if all keys have their defaults.
+    fn boxed(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
 }
 
 /// A key, which is also an option.
 #[derive(Debug)]
 pub struct Key<T: 'static> {
-    /// The option. The key of a plan file has no dashes before it.
+    /// The option.
     pub option: &'static str,
+    /// Another name of the option, which the help shows, too.
+    pub alias: Option<&'static str>,
+    /// The key of a plan file, if it is not the option without its dashes.
+    pub key: Option<&'static str>,
     /// What the help calls its value; empty if it has none.
     pub value: &'static str,
     /// The first sentence of its help.
@@ -33,80 +44,170 @@ pub struct Key<T: 'static> {
 
 /// What a key sets.
 #[derive(Debug)]
-pub enum Field<T> {
+pub enum Field<T: 'static> {
     /// Set, or not.
     Flag(fn(&mut T) -> &mut bool),
     /// A number of bytes in this range, and a sentence that states it.
     Size(fn(&mut T) -> &mut u32, RangeInclusive<u32>, &'static str),
     /// A time above 0, or none.
     Time(fn(&mut T) -> &mut Option<Span>),
-    /// One of two words.
-    Choice(fn(&mut T) -> &mut bool, [(&'static str, bool); 2]),
+    /// A word, with what it sets.
+    Word(&'static [(&'static str, Set<T>)]),
+    /// A list of names.
+    Names(Names<T>),
 }
 
-/// The value of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a word does.
+pub type Set<T> = fn(&mut T);
+
+/// A list of names, separated by commas. In a plan file, it may be an array.
+#[derive(Debug)]
+pub struct Names<T: 'static> {
+    /// What the names are, in plural.
+    pub what: &'static str,
+    /// How an empty list is written.
+    pub none: &'static str,
+    /// Parses them.
+    pub parse: fn(&str) -> Result<Vec<String>, String>,
+    /// The field.
+    pub field: fn(&mut T) -> &mut Vec<String>,
+}
+
+/// A value of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Of a flag, or a choice.
-    Bool(bool),
+    /// Of a flag.
+    Set(bool),
     /// Of a size.
-    Size(u32),
-    /// Of a time.
-    Time(Span),
+    Number(u64),
+    /// A word, or a time.
+    Text(String),
+    /// A list of names.
+    Names(Vec<String>),
 }
 
-impl<T: Keyed> Key<T> {
-    /// Its name in a plan file.
-    pub fn name(&self) -> &'static str {
+impl<T: 'static> Key<T> {
+    const fn new(
+        option: &'static str,
+        value: &'static str,
+        help: &'static str,
+        field: Field<T>,
+    ) -> Self {
+        Self { option, alias: None, key: None, value, help, more: None, field }
+    }
+
+    const fn flag(
+        option: &'static str,
+        help: &'static str,
+        field: fn(&mut T) -> &mut bool,
+    ) -> Self {
+        Self::new(option, "", help, Field::Flag(field))
+    }
+
+    const fn time(
+        option: &'static str,
+        help: &'static str,
+        field: fn(&mut T) -> &mut Option<Span>,
+    ) -> Self {
+        Self::new(option, "T", help, Field::Time(field))
+    }
+
+    const fn size(
+        option: &'static str,
+        help: &'static str,
+        field: fn(&mut T) -> &mut u32,
+        range: RangeInclusive<u32>,
+        why: &'static str,
+    ) -> Self {
+        Self::new(option, "SIZE", help, Field::Size(field, range, why))
+    }
+
+    const fn word(
+        option: &'static str,
+        value: &'static str,
+        help: &'static str,
+        words: &'static [(&'static str, Set<T>)],
+    ) -> Self {
+        Self::new(option, value, help, Field::Word(words))
+    }
+
+    const fn names(option: &'static str, help: &'static str, names: Names<T>) -> Self {
+        Self::new(option, "LIST", help, Field::Names(names))
+    }
+
+    /// With more help.
+    const fn more(mut self, more: &'static str) -> Self {
+        self.more = Some(more);
+        self
+    }
+
+    /// With another name in plan files.
+    const fn key(mut self, key: &'static str) -> Self {
+        self.key = Some(key);
+        self
+    }
+
+    /// With another name at the command line.
+    const fn alias(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    /// The option without its dashes.
+    pub fn long(&self) -> &'static str {
         self.option.trim_start_matches('-')
     }
 
-    /// Parses its value; a flag has none.
+    /// Its name in a plan file.
+    pub fn name(&self) -> &'static str {
+        self.key.unwrap_or_else(|| self.long())
+    }
+}
+
+impl<T: Keyed> Key<T> {
+    /// Sets the field to the value with this text; a flag has none.
     ///
     /// # Errors
     /// The value is invalid; the error is one sentence.
-    pub fn parse(&self, text: &str) -> Result<Value, String> {
+    pub fn set(&self, part: &mut T, text: &str) -> Result<(), String> {
         match &self.field {
-            Field::Flag(_) => Ok(Value::Bool(true)),
-            Field::Size(_, range, why) => {
+            Field::Flag(field) => *field(part) = true,
+            Field::Size(field, range, why) => {
                 let size = units::parse_size(text).map_err(|e| e.to_string())?;
                 let size = u32::try_from(size).ok().filter(|size| range.contains(size));
-                size.map(Value::Size).ok_or_else(|| (*why).to_owned())
+                *field(part) = size.ok_or_else(|| (*why).to_owned())?;
             }
-            Field::Time(_) => values::positive_span(text).map(Value::Time),
-            Field::Choice(_, words) => {
-                let word = words.iter().find(|(word, _)| *word == text);
-                word.map(|(_, is)| Value::Bool(*is)).ok_or_else(|| {
-                    let [(one, _), (other, _)] = words;
-                    format!("'{text}' is unknown; write {one} or {other}")
-                })
-            }
+            Field::Time(field) => *field(part) = Some(values::positive_span(text)?),
+            Field::Word(words) => match words.iter().find(|(word, _)| *word == text) {
+                Some((_, set)) => set(part),
+                None => return Err(format!("'{text}' is unknown; write {}", either(words))),
+            },
+            Field::Names(names) => *(names.field)(part) = (names.parse)(text)?,
         }
-    }
-
-    /// Sets the field to a value of [`Key::parse`].
-    pub fn set(&self, part: &mut T, value: Value) {
-        match (&self.field, value) {
-            (Field::Flag(field) | Field::Choice(field, _), Value::Bool(is)) => *field(part) = is,
-            (Field::Size(field, ..), Value::Size(size)) => *field(part) = size,
-            (Field::Time(field), Value::Time(time)) => *field(part) = Some(time),
-            (field, value) => unreachable!("{value:?} for {}: {}", self.option, field.kind()),
-        }
+        Ok(())
     }
 
     /// Its value; `None` if it is the default.
     pub fn get(&self, part: &T) -> Option<Value> {
-        let of = |part: &T| {
-            let mut part = part.clone();
-            match &self.field {
-                Field::Flag(field) | Field::Choice(field, _) => {
-                    Some(Value::Bool(*field(&mut part)))
-                }
-                Field::Size(field, ..) => Some(Value::Size(*field(&mut part))),
-                Field::Time(field) => field(&mut part).map(Value::Time),
+        self.value_of(part).filter(|value| self.value_of(&T::default()).as_ref() != Some(value))
+    }
+
+    fn value_of(&self, part: &T) -> Option<Value> {
+        let mut copy = part.clone();
+        match &self.field {
+            Field::Flag(field) => Some(Value::Set(*field(&mut copy))),
+            Field::Size(field, ..) => Some(Value::Number((*field(&mut copy)).into())),
+            Field::Time(field) => field(&mut copy).map(|time| Value::Text(time.to_string())),
+            Field::Word(words) => {
+                // The word that changes nothing.
+                let is_set = |(_, set): &&(&str, Set<T>)| {
+                    set(&mut copy);
+                    copy == *part
+                };
+                words.iter().find(is_set).map(|(word, _)| Value::Text((*word).to_owned()))
             }
-        };
-        of(part).filter(|value| Some(*value) != of(&T::default()))
+            Field::Names(names) => Some(Value::Names((names.field)(&mut copy).clone())),
+        }
     }
 }
 
@@ -117,46 +218,98 @@ impl<T> Field<T> {
             Self::Flag(_) => "true or false",
             Self::Size(..) => "a size in bytes, such as 65536 or \"64k\"",
             Self::Time(_) => "a time",
-            Self::Choice(..) => "a word",
+            Self::Word(_) => "a word",
+            Self::Names(names) => names.what,
         }
+    }
+}
+
+/// The words of an option that has some, for suggestions.
+pub fn words_of(option: &str) -> Option<Vec<&'static str>> {
+    fn of<T: Keyed>(option: &str) -> Option<Vec<&'static str>> {
+        match T::KEYS.iter().find(|key| key.option == option)?.field {
+            Field::Word(words) => Some(words.iter().map(|(word, _)| *word).collect()),
+            _ => None,
+        }
+    }
+    of::<Http2Spec>(option).or_else(|| of::<TlsSpec>(option))
+}
+
+/// `a, b or c`.
+fn either<V>(words: &[(&str, V)]) -> String {
+    let names: Vec<&str> = words.iter().map(|(name, _)| *name).collect();
+    match &names[..] {
+        [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => names.concat(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use prony_core::plan::Http2Spec;
-
     use super::*;
 
-    /// Each key sets a field of its own, and nothing else.
-    #[test]
-    fn keys_set_and_get_their_fields() {
-        let default = Http2Spec::default();
-        for key in Http2Spec::KEYS {
+    /// Each key sets a field of its own, and nothing else; what it writes sets the same.
+    fn check<T: Keyed + std::fmt::Debug>(other: impl Fn(&Key<T>) -> &'static str) {
+        let default = T::default();
+        for key in T::KEYS {
             assert_eq!(key.get(&default), None, "{}", key.option);
-            let text = match key.field {
-                Field::Size(..) => "64k",
-                Field::Time(_) => "3s",
-                Field::Choice(_, [_, (word, _)]) => word,
-                Field::Flag(_) => "",
+            let mut part = default.clone();
+            key.set(&mut part, other(key)).expect("a value");
+            let set: Vec<_> =
+                T::KEYS.iter().filter_map(|k| Some((k.option, k.get(&part)?))).collect();
+            let [(option, value)] = &set[..] else { panic!("{}: {set:?}", key.option) };
+            assert_eq!(*option, key.option);
+            let text = match value {
+                Value::Set(is) => is.to_string(),
+                Value::Number(number) => number.to_string(),
+                Value::Text(text) => text.clone(),
+                Value::Names(names) => names.join(","),
             };
-            let value = key.parse(text).expect("a value");
-            let mut part = default;
-            key.set(&mut part, value);
-            let set: Vec<_> = Http2Spec::KEYS.iter().filter_map(|k| k.get(&part)).collect();
-            assert_eq!(set, [value], "{}", key.option);
+            let mut again = default.clone();
+            key.set(&mut again, &text).expect("a value");
+            assert_eq!(again, part, "{}", key.option);
         }
     }
 
     #[test]
+    fn keys_set_and_get_their_fields() {
+        check::<Http2Spec>(|key| match key.field {
+            Field::Size(..) => "64k",
+            Field::Word(words) => words[1].0,
+            _ => "3s",
+        });
+        check::<TlsSpec>(|key| match key.option {
+            "--tls" => "1.3",
+            "--ciphers" => "TLS_AES_128_GCM_SHA256",
+            "--groups" => "P-256,x25519",
+            "--alpn" => "h2,http/1.1",
+            _ => "session",
+        });
+    }
+
+    #[test]
     fn values_beyond_their_range_are_refused() {
-        let key = |option| Http2Spec::KEYS.iter().find(|key| key.option == option).expect("a key");
+        let set = |option, text| {
+            let mut spec = Http2Spec::default();
+            let key = Http2Spec::KEYS.iter().find(|key| key.option == option).expect("a key");
+            key.set(&mut spec, text).map(|()| spec)
+        };
         let range = Err("a window has 1 to 2147483647 bytes".into());
-        assert_eq!(key("--window").parse("0"), range);
-        assert_eq!(key("--window").parse("2147483647"), Ok(Value::Size(u32::MAX >> 1)));
-        assert_eq!(key("--window").parse("2g"), range);
+        assert_eq!(set("--window", "0"), range);
+        assert_eq!(set("--window", "2147483647").map(|spec| spec.window), Ok(u32::MAX >> 1));
+        assert_eq!(set("--window", "2g"), range);
         let words = Err("'cold' is unknown; write warm or static".into());
-        assert_eq!(key("--hpack").parse("cold"), words);
-        assert!(key("--keepalive").parse("0s").is_err());
+        assert_eq!(set("--hpack", "cold"), words);
+        assert!(set("--keepalive", "0s").is_err());
+    }
+
+    #[test]
+    fn words_are_listed_and_suggested() {
+        let why = TlsSpec::KEYS.iter().find(|key| key.option == "--tls-resume").expect("a key");
+        let why = why.set(&mut TlsSpec::default(), "yes").expect_err("no word");
+        assert_eq!(why, "'yes' is unknown; write on, off or session");
+        assert_eq!(words_of("--hpack"), Some(vec!["warm", "static"]));
+        assert_eq!(words_of("--tls-resume"), Some(vec!["on", "off", "session"]));
+        assert_eq!(words_of("--window"), None);
     }
 }

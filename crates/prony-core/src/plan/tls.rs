@@ -1,7 +1,6 @@
 //! The TLS options of a plan.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -163,37 +162,6 @@ fn listed(
 /// in both.
 pub fn openssl_name(iana: &str) -> &str {
     SUITES.iter().find(|s| s.0 == iana && s.2 >= 0x2000).map_or(iana, |s| s.1)
-}
-
-impl FromStr for TlsVersion {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match text {
-            "1.2" => Ok(Self::Tls12),
-            "1.3" => Ok(Self::Tls13),
-            _ => Err(ParseError::new(format!(
-                "'{}' is not a supported TLS version; write 1.2 or 1.3",
-                text.escape_debug()
-            ))),
-        }
-    }
-}
-
-impl FromStr for Resume {
-    type Err = ParseError;
-
-    fn from_str(text: &str) -> Result<Self, ParseError> {
-        match text {
-            "on" => Ok(Self::On),
-            "off" => Ok(Self::Off),
-            "session" => Ok(Self::Session),
-            _ => Err(ParseError::new(format!(
-                "'{}' is not a way to resume TLS sessions; write on, off or session",
-                text.escape_debug()
-            ))),
-        }
-    }
 }
 
 impl fmt::Display for TlsVersion {

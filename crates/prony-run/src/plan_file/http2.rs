@@ -1,6 +1,6 @@
 //! The table `[http2]` of a plan file.
 
-use prony_core::plan::{Placement, Plan};
+use prony_core::plan::{Http2Spec, Placement, Plan};
 use toml::de::DeValue;
 
 use super::keyed;
@@ -9,6 +9,7 @@ use super::requests::Requests;
 use super::words::{PLACEMENT, word};
 use super::written::{line, quoted};
 use crate::builder::Draft;
+use crate::keys::Keyed as _;
 use crate::values;
 
 const NUMBER: &str = "a number";
@@ -32,7 +33,7 @@ impl<'a> Requests<'a> {
         let streams = streams.and_then(|i| i.parse(problems, NUMBER, values::pipeline));
         draft.pipeline = streams.or(draft.pipeline);
         draft.placement = section.take("placement").and_then(|i| i.word(problems, PLACEMENT));
-        draft.http2 = keyed::read(&mut section, problems).map(Box::new);
+        draft.http2 = keyed::read::<Http2Spec>(&mut section, problems).boxed();
         section.finish(&mut self.problems);
     }
 }

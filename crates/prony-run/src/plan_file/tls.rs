@@ -3,16 +3,15 @@
 use std::fmt::Write as _;
 
 use prony_core::layer::{check_certificates, check_key};
-use prony_core::plan::{Resume, TlsSpec, TlsVersion};
-use prony_core::units::ParseError;
+use prony_core::plan::TlsSpec;
 use toml::de::DeValue;
 
+use super::keyed;
 use super::reader::{Item, Section};
 use super::requests::Requests;
-use super::words::{RESUME, TLS_VERSION, word};
-use super::written::{array, line, quoted};
+use super::written::{line, quoted};
 use crate::builder::Draft;
-use crate::values;
+use crate::keys::Keyed as _;
 
 const FILE: &str = "the name of a file, or its text (PEM)";
 
@@ -33,7 +32,7 @@ impl<'a> Requests<'a> {
         let name = section.take("sni").and_then(|i| i.string(&mut self.problems, "a name"));
         draft.server_name = name.map(str::to_owned);
         section.finish(&mut self.problems);
-        draft.tls = (spec != TlsSpec::default()).then(|| Box::new(spec));
+        draft.tls = spec.boxed();
     }
 
     fn tls_spec(&mut self, section: &mut Section<'a>) -> TlsSpec {
@@ -46,33 +45,13 @@ impl<'a> Requests<'a> {
         let key = key.and_then(|item| self.pem(item, check_key));
         let cert = cert.and_then(|item| self.pem(item, check_certificates));
         let ca = section.take("cacert").and_then(|item| self.pem(item, check_certificates));
-        let problems = &mut self.problems;
-        let insecure = section.take("insecure").and_then(|item| item.boolean(problems));
-        let version = section.take("version").and_then(|item| item.word(problems, TLS_VERSION));
-        let resume = section.take("resume").and_then(|item| item.word(problems, RESUME));
-        let mut names = |key, what, parse: fn(&str) -> Result<Vec<String>, ParseError>| {
-            let item = section.take(key)?;
-            let all = item.texts(problems, what)?.join(",");
-            item.taken(problems, &all, parse(&all).map_err(|e| e.to_string()))
-        };
-        let suites = names("ciphers", "cipher suites", TlsSpec::parse_suites);
-        let groups = names("groups", "key exchange groups", TlsSpec::parse_groups);
-        let alpn = section.take("alpn").and_then(|item| {
-            item.texts(problems, "protocols").and_then(|all| {
-                let text = if all.is_empty() { "none".to_owned() } else { all.join(",") };
-                item.taken(problems, &text, values::alpn(&text))
-            })
-        });
+        let insecure = section.take("insecure").and_then(|item| item.boolean(&mut self.problems));
         TlsSpec {
             verify: !insecure.unwrap_or(false),
             ca,
             cert,
             key: key.map(Into::into),
-            version,
-            suites: suites.unwrap_or_default(),
-            groups: groups.unwrap_or_default(),
-            alpn: alpn.unwrap_or_else(|| TlsSpec::default().alpn),
-            resume: resume.unwrap_or_default(),
+            ..keyed::read(section, &mut self.problems)
         }
     }
 
@@ -102,19 +81,5 @@ pub(super) fn explain(spec: &TlsSpec, out: &mut String) {
             let _ = writeln!(out, "{key} = {}", quoted(pem));
         }
     }
-    if let Some(version) = &spec.version {
-        line(out, "version", quoted(word::<TlsVersion>(TLS_VERSION, version)));
-    }
-    let texts = |list: &[String]| array(&list.iter().map(|s| quoted(s)).collect::<Vec<_>>());
-    for (key, names) in [("ciphers", &spec.suites), ("groups", &spec.groups)] {
-        if !names.is_empty() {
-            line(out, key, texts(names));
-        }
-    }
-    if spec.alpn != TlsSpec::default().alpn {
-        line(out, "alpn", texts(&spec.alpn));
-    }
-    if spec.resume != Resume::On {
-        line(out, "resume", quoted(word(RESUME, &spec.resume)));
-    }
+    keyed::explain(spec, out);
 }

@@ -1,8 +1,8 @@
 //! The words of a plan file, for reading and writing.
 
 use prony_core::plan::{
-    AtLimit, Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, Resume, RetryOn, StreamFormat,
-    TlsVersion, TokenDialect,
+    AtLimit, Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, RetryOn, StreamFormat,
+    TokenDialect,
 };
 use prony_core::script::{Exhausted, PickRow};
 
@@ -55,12 +55,6 @@ pub(super) const STREAM: Words<StreamFormat> = &[
     ("messages", StreamFormat::Messages),
     ("whole", StreamFormat::Whole),
 ];
-
-pub(super) const TLS_VERSION: Words<TlsVersion> =
-    &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)];
-
-pub(super) const RESUME: Words<Resume> =
-    &[("on", Resume::On), ("off", Resume::Off), ("session", Resume::Session)];
 
 /// How bodies are compressed.
 pub(super) const COMPRESS: Words<()> = &[("gzip", ())];

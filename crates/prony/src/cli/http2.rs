@@ -3,6 +3,7 @@
 use clap::Args;
 use prony_core::plan::{Http2Spec, HttpVersion, Placement};
 use prony_run::error::Error;
+use prony_run::keys::Keyed as _;
 
 use super::keyed::{Given, Headed};
 use super::{HTTP2, values};
@@ -67,8 +68,7 @@ impl Http2Args {
 
     /// The options for the plan; `None` if all have their defaults.
     pub(crate) fn spec(&self) -> Option<Box<Http2Spec>> {
-        let spec = self.keys.part;
-        (spec != Http2Spec::default()).then(|| Box::new(spec))
+        self.keys.part.boxed()
     }
 
     /// Refuses what does not fit the version.

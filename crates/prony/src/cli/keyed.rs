@@ -1,8 +1,9 @@
 //! Options that are declared in `prony_run::keys`.
 
 use clap::builder::ValueParser;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use prony_run::keys::{Field, Key, Keyed, Value};
+use prony_run::keys::{Field, Key, Keyed};
 
 /// A part of a plan with its options, and which of them were given.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,12 +32,13 @@ impl<T: Headed> FromArgMatches for Given<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let (mut part, mut options) = (T::default(), Vec::new());
         for key in T::KEYS {
-            let value = match key.field {
-                Field::Flag(_) => matches.get_flag(key.name()).then_some(Value::Bool(true)),
-                _ => matches.get_one::<Value>(key.name()).copied(),
+            let text = match key.field {
+                Field::Flag(_) => matches.get_flag(key.long()).then_some(""),
+                _ => matches.get_one::<String>(key.long()).map(String::as_str),
             };
-            if let Some(value) = value {
-                key.set(&mut part, value);
+            if let Some(text) = text {
+                let wrong = |why| Error::raw(ErrorKind::ValueValidation, why);
+                key.set(&mut part, text).map_err(wrong)?;
                 options.push(key.option);
             }
         }
@@ -50,14 +52,16 @@ impl<T: Headed> FromArgMatches for Given<T> {
 }
 
 fn option<T: Headed>(key: &'static Key<T>) -> Arg {
-    let arg = Arg::new(key.name()).long(key.name()).help_heading(T::HEADING).help(key.help);
+    let arg = Arg::new(key.long()).long(key.long()).help_heading(T::HEADING).help(key.help);
     let arg = match key.more {
         Some(more) => arg.long_help(format!("{}\n\n{more}", key.help)),
         None => arg,
     };
+    let arg = key.alias.into_iter().fold(arg, Arg::visible_alias);
     if let Field::Flag(_) = key.field {
         return arg.action(ArgAction::SetTrue);
     }
-    let parse = |text: &str| key.parse(text);
-    arg.value_name(key.value).value_parser(ValueParser::new(parse))
+    // The text is kept: the part of the plan that it sets is there when all are parsed.
+    let checked = |text: &str| key.set(&mut T::default(), text).map(|()| text.to_owned());
+    arg.value_name(key.value).value_parser(ValueParser::new(checked))
 }

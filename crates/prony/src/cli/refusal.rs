@@ -9,6 +9,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use prony_core::plain;
 use prony_io::SetupError;
 use prony_run::error::Error;
+use prony_run::keys;
 
 use super::names::nearest;
 
@@ -92,7 +93,7 @@ pub(super) fn of_file(option: &str, path: &Path, why: impl fmt::Display) -> Erro
 
 /// The words that the value of an option can start with, up to a colon, for suggestions. The
 /// parser itself knows the values of options with a fixed list.
-const WORDS: [(&str, &[&str]); 9] = [
+const WORDS: [(&str, &[&str]); 8] = [
     ("--latency", DISTRIBUTIONS),
     ("--simulate-latency", DISTRIBUTIONS),
     ("--think", &["none", "fixed", "exp", "uniform", "lognormal"]),
@@ -101,13 +102,13 @@ const WORDS: [(&str, &[&str]); 9] = [
     ("--format", &["text", "html", "svg", "json", "csv", "junit", "markdown", "hgrm", "hlog"]),
     ("--pick", &["in-turn", "random"]),
     ("--precision", &["sleep", "auto", "spin"]),
-    ("--tls-resume", &["on", "off", "session"]),
 ];
 const DISTRIBUTIONS: &[&str] = &["none", "fixed", "exp", "uniform", "lognormal", "bimodal"];
 
 /// The words that the value of an option can start with; `None` if that is not known.
-pub(crate) fn words_of(option: &str) -> Option<&'static [&'static str]> {
-    WORDS.iter().find(|(name, _)| *name == option).map(|(_, words)| *words)
+pub(crate) fn words_of(option: &str) -> Option<Vec<&'static str>> {
+    let known = WORDS.iter().find(|(name, _)| *name == option);
+    known.map(|(_, words)| words.to_vec()).or_else(|| keys::words_of(option))
 }
 
 /// The suggestion for a value: one of these words, followed by the rest of the value.

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use prony_core::layer::{Identity, check_certificates, check_key};
-use prony_core::plan::{Resume, TlsSpec, TlsVersion};
+use prony_core::plan::TlsSpec;
 use prony_core::target::Endpoint;
-
 use prony_run::error::Error;
 use prony_run::files::read_text;
-use prony_run::values;
+use prony_run::keys::Keyed as _;
+
+use super::keyed::{Given, Headed};
 
 pub(super) const TLS: &str = "TLS";
 
@@ -31,29 +32,13 @@ pub struct TlsArgs {
     /// Server name to send (SNI) and to verify [default: the target's host]
     #[arg(long, value_name = "NAME", help_heading = TLS)]
     pub sni: Option<String>,
-    /// Use only this TLS version: 1.2 or 1.3 [default: the highest both sides support]
-    #[arg(long, value_name = "VERSION", help_heading = TLS, value_parser = version)]
-    pub tls: Option<TlsVersion>,
-    /// Cipher suites, by their IANA or OpenSSL names [default: all]
-    ///
-    /// Separate several with commas or colons, in order of preference.
-    #[arg(long, value_name = "LIST", help_heading = TLS, value_parser = suites)]
-    pub ciphers: Option<Names>,
-    /// Key exchange groups: x25519, P-256, X25519MLKEM768 and others [default: x25519 first]
-    ///
-    /// Separate several with commas or colons. The client sends a key share for the first; a server
-    /// that chooses another one costs a round trip.
-    #[arg(long, visible_alias = "curves", value_name = "LIST", help_heading = TLS, value_parser = groups)]
-    pub groups: Option<Names>,
-    /// Application protocols to offer (ALPN), or `none` [default: http/1.1]
-    #[arg(long, value_name = "LIST", help_heading = TLS, value_parser = alpn)]
-    pub alpn: Option<Alpn>,
-    /// Resume TLS sessions: on, off, session [default: on]
-    ///
-    /// session: resume only within one session of the plan. In a plan without sessions: only within
-    /// one user of a closed loop, or one connection slot of an open loop.
-    #[arg(long, value_name = "HOW", help_heading = TLS, value_parser = resume)]
-    pub tls_resume: Option<Resume>,
+    /// The others.
+    #[command(flatten)]
+    pub(crate) keys: Given<TlsSpec>,
+}
+
+impl Headed for TlsSpec {
+    const HEADING: &'static str = TLS;
 }
 
 /// TLS options of a server.
@@ -69,31 +54,13 @@ pub struct IdentityArgs {
     pub key: Option<PathBuf>,
 }
 
-/// Cipher suites or key exchange groups, by their IANA names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names(pub Vec<String>);
-
-/// Application protocols.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alpn(pub Vec<String>);
-
 /// The TLS part of a plan; `None` if all options have their defaults.
 pub(crate) fn spec(args: &TlsArgs) -> Result<Option<Box<TlsSpec>>, Error> {
     let ca = args.cacert.as_deref().map(|path| certificates("--cacert", path)).transpose()?;
     let (cert, key) = pair(args.cert.as_deref(), args.key.as_deref())?.unzip();
-    let default = TlsSpec::default();
-    let spec = TlsSpec {
-        verify: !args.insecure,
-        ca,
-        cert,
-        key: key.map(Into::into),
-        version: args.tls,
-        suites: args.ciphers.clone().map(|s| s.0).unwrap_or_default(),
-        groups: args.groups.clone().map(|g| g.0).unwrap_or_default(),
-        alpn: args.alpn.clone().map_or_else(|| default.alpn.clone(), |a| a.0),
-        resume: args.tls_resume.unwrap_or_default(),
-    };
-    Ok((spec != default).then(|| Box::new(spec)))
+    let keys = args.keys.part.clone();
+    let key = key.map(Into::into);
+    Ok(TlsSpec { verify: !args.insecure, ca, cert, key, ..keys }.boxed())
 }
 
 /// The certificate and key of a server on this host.
@@ -136,38 +103,14 @@ pub(crate) fn check(
         (args.cacert.is_some(), "--cacert"),
         (args.cert.is_some(), "--cert"),
         (args.sni.is_some(), "--sni"),
-        (args.tls.is_some(), "--tls"),
-        (args.ciphers.is_some(), "--ciphers"),
-        (args.groups.is_some(), "--groups"),
-        (args.alpn.is_some(), "--alpn"),
-        (args.tls_resume.is_some(), "--tls-resume"),
     ];
-    match given.into_iter().find(|(is_given, _)| *is_given && !secured) {
-        Some((_, option)) => Err(Error::Needs(option, needed, "no target uses TLS")),
-        None => Ok(secured),
+    let first = given.into_iter().find_map(|(is_given, option)| is_given.then_some(option));
+    match first.or_else(|| args.keys.options.first().copied()) {
+        Some(option) if !secured => Err(Error::Needs(option, needed, "no target uses TLS")),
+        _ => Ok(secured),
     }
 }
 
 fn unusable(what: &'static str, path: &Path, why: String) -> Error {
     Error::Value { what, value: path.display().to_string(), why }
-}
-
-fn version(text: &str) -> Result<TlsVersion, String> {
-    text.parse::<TlsVersion>().map_err(|e| e.to_string())
-}
-
-fn resume(text: &str) -> Result<Resume, String> {
-    text.parse::<Resume>().map_err(|e| e.to_string())
-}
-
-fn suites(text: &str) -> Result<Names, String> {
-    TlsSpec::parse_suites(text).map(Names).map_err(|e| e.to_string())
-}
-
-fn groups(text: &str) -> Result<Names, String> {
-    TlsSpec::parse_groups(text).map(Names).map_err(|e| e.to_string())
-}
-
-fn alpn(text: &str) -> Result<Alpn, String> {
-    values::alpn(text).map(Alpn)
 }

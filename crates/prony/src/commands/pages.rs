@@ -25,12 +25,12 @@ const FILES: [&str; 3] = ["FILE", "PATH", "DIR"];
 /// An option for the generator, which would offer files wherever it knows no values.
 fn completed(arg: Arg) -> Arg {
     let option = arg.get_long().map(|long| format!("--{long}")).unwrap_or_default();
-    if let Some(words) = refusal::words_of(&option) {
+    let is_flag = !arg.get_action().takes_values();
+    if let Some(words) = refusal::words_of(&option).filter(|_| !is_flag) {
         return arg.value_parser(PossibleValuesParser::new(words));
     }
     let mut names = arg.get_value_names().into_iter().flatten();
     let is_file = arg.is_positional() || names.any(|name| FILES.contains(&name.as_str()));
-    let is_flag = !arg.get_action().takes_values();
     let is_known = is_flag || is_file || !arg.get_possible_values().is_empty();
     if is_known { arg } else { arg.value_hint(ValueHint::Other) }
 }
