@@ -19,7 +19,8 @@ use anyhow::{Result, bail};
 
 use crate::shell::{self, TEST_PROFILE, cargo, run};
 use crate::{
-    instructions, licenses, options, pictures, python, sctp, spelling, tidy, truth, verdicts,
+    instructions, licenses, options, pictures, python, recipes, sctp, spelling, tidy, truth,
+    verdicts,
 };
 use beside::Beside;
 use times::{StepTime, cpu_time};
@@ -80,7 +81,7 @@ const FULL: [Stage; 3] = [
         beside: &[],
         idle: &[
             &["compile", "unit"],
-            &["release", "wheel", "options", "instructions"],
+            &["release", "wheel", "options", "recipes", "instructions"],
             &["lints", "variants", "docs"],
         ],
     },
@@ -92,7 +93,7 @@ const FULL: [Stage; 3] = [
     },
 ];
 
-const STEPS: [Step; 26] = [
+const STEPS: [Step; 27] = [
     Step { name: "tools", what: "install the programs that the tests need", act: tools::install },
     Step { name: "readers", what: "install readers of our formats", act: |_| readers::install() },
     Step {
@@ -149,6 +150,11 @@ const STEPS: [Step; 26] = [
         name: "options",
         what: "docs/options.md against --help",
         act: |_| options::check(&suites::prony()?),
+    },
+    Step {
+        name: "recipes",
+        what: "the recipes of CONTRIBUTING.md, applied to a copy of the tree",
+        act: |_| recipes::main(&[]),
     },
     Step { name: "demo", what: "the README's first command and its pictures", act: |_| demo() },
     Step {

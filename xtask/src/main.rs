@@ -13,6 +13,7 @@ mod neighbor;
 mod options;
 mod pictures;
 mod python;
+mod recipes;
 mod sctp;
 mod server;
 mod shell;
@@ -40,6 +41,7 @@ cargo xtask tidy [--update | --graph | --words]
 cargo xtask licenses                   licenses of all dependencies
 cargo xtask spelling [--write]         the spelling of every file; --write corrects it
 cargo xtask options                    docs/options.md against --help
+cargo xtask recipes [NAME...]          the recipes of CONTRIBUTING.md: their patches, applied to a copy
 cargo xtask instructions [--update]    instructions per request; --update records new figures
 cargo xtask stubs [--update]           the keywords of the Python package against the options
 cargo xtask sctp [FILTER]              the tests that need SCTP, in a virtual machine that has it
@@ -85,6 +87,7 @@ fn run() -> Result<()> {
         "neighbor" => neighbor::main(args),
         "options" => options::main(args),
         "pictures" => pictures::main(args),
+        "recipes" => recipes::main(args),
         "sctp" => sctp::main(args),
         "spelling" => spelling::main(args),
         "soak" => soak::main(args),

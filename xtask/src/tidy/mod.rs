@@ -127,7 +127,7 @@ fn explain_words() -> Result<()> {
     Ok(())
 }
 
-fn listed_files() -> Result<Vec<String>> {
+pub(crate) fn listed_files() -> Result<Vec<String>> {
     let out = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .output()
