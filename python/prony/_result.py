@@ -349,10 +349,8 @@ class Result(Reported):
         return measurement
 
     def times(self, kind: str) -> Times:
-        """The times of this kind, in seconds: `response`, `service`, `first_byte`, `transfer`,
-        `send_lag`, `queue`, `connect`, `handshake` or `failed`; `first_message`, `first_content`,
-        `message_gap` or `reconnect` of streams; `ttft`, `ttft_service`, `itl` or `chunk_gap` of
-        language models (docs/terms.md).
+        """The times of this kind, in seconds, such as `response`, `service`, `first_byte`,
+        `connect` or `ttft` (docs/json.md has all kinds, docs/terms.md what they are).
 
         Raises:
             KeyError: the run has no times of this kind.

@@ -25,6 +25,7 @@ use prony_core::plan::Plan;
 use prony_core::record::Row;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
+use prony_core::threshold::{InJson, Timed};
 use prony_core::units::Span;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Figures, QUANTILES, RunInfo, Summary};
@@ -82,7 +83,7 @@ struct Brief {
 #[derive(Serialize)]
 struct Section<'a> {
     rates: Rates,
-    times: BTreeMap<&'static str, Times>,
+    times: BTreeMap<String, Times>,
     ci95: Intervals,
     errors: Vec<Error>,
     rows: Vec<Line>,
@@ -160,7 +161,7 @@ struct Intervals {
     #[serde(skip_serializing_if = "Option::is_none")]
     service: Option<Figured>,
     #[serde(flatten)]
-    streams: BTreeMap<&'static str, Figured>,
+    streams: BTreeMap<String, Figured>,
 }
 
 /// Both ends, or the reason why there is no interval.
@@ -339,44 +340,10 @@ impl<'a> Section<'a> {
         target_rate: Option<f64>,
         sent_rate: Option<f64>,
     ) -> Self {
-        let t = &tally.times;
-        // Times of some protocols only are shown if there were any.
-        let is_rare = |name: &str| {
-            let is_of_streams = ["first_content", "reconnect", "tunnel"].contains(&name);
-            name.ends_with("_wait") || name.contains("message") || is_of_streams
-        };
-        let is_shown = |name: &str, hist: &Hist| !is_rare(name) || !hist.is_empty();
-        let times = [
-            ("response", &t.response),
-            ("service", &t.service),
-            ("first_byte", &t.first_byte),
-            ("transfer", &t.transfer),
-            ("send_lag", &t.lag),
-            ("queue", &t.queue),
-            ("stream_wait", &t.stream_wait),
-            ("flow_wait", &t.flow_wait),
-            ("message", &t.message),
-            ("message_service", &t.message_service),
-            ("message_lag", &t.message_lag),
-            ("first_message", &t.first_message),
-            ("first_content", &t.first_content),
-            ("message_gap", &t.message_gap),
-            ("reconnect", &t.reconnect),
-            ("connect", &t.connect),
-            ("tunnel", &t.tunnel),
-            ("handshake", &t.handshake),
-            ("failed", &t.failed),
-        ];
         let rates = Rates::of(tally, target_rate, sent_rate);
         Self {
             rates,
-            times: times
-                .into_iter()
-                .filter(|(name, hist)| is_shown(name, hist))
-                .chain(tokens::times(tally))
-                .chain(broadcast::times(tally))
-                .map(|(name, hist)| (name, Times::of(hist)))
-                .collect(),
+            times: kinds(tally).map(|(timed, hist)| (timed.json_key(), Times::of(hist))).collect(),
             ci95: Intervals::of(tally),
             errors: errors(tally),
             rows: tally.rows().map(Line::from).collect(),
@@ -399,6 +366,16 @@ impl<'a> Section<'a> {
             tally,
         }
     }
+}
+
+/// The kinds of times of a section.
+fn kinds(tally: &Tally) -> impl Iterator<Item = (Timed, &Hist)> {
+    let of = |&timed: &Timed| Some((timed, tally.times_of(timed)?));
+    Timed::ALL.iter().filter_map(of).filter(|(timed, hist)| match timed.in_json() {
+        InJson::Always => true,
+        InJson::IfAny => !hist.is_empty(),
+        InJson::Elsewhere => false,
+    })
 }
 
 impl Rates {

@@ -38,7 +38,7 @@ pub(crate) fn of(summary: &Summary) -> Vec<MainTime<'_>> {
     };
     let of_streams = |&kind: &StreamTime| {
         let times = tally.times_in_streams(kind).filter(|times| !times.is_empty())?;
-        Some(MainTime { name: super::words::of_stream(kind), times, tally, kind: Some(kind) })
+        Some(MainTime { name: kind.timed().label(), times, tally, kind: Some(kind) })
     };
     let mut all: Vec<MainTime<'_>> = kinds.iter().filter_map(of_streams).collect();
     // The reply of a stream takes as long as the plan keeps it open.

@@ -18,7 +18,6 @@ use prony_stats::summary::{
 
 use super::{hosts, units};
 pub(crate) use first_failure::{first_failure, other_protocol};
-pub(crate) use meter::of_stream;
 pub use meter::{meter_added, meter_added_to_parts};
 pub use self_test::self_test;
 pub use thresholds::{decided, outcome, threshold, weight};

@@ -30,6 +30,7 @@ pub mod series;
 mod sessions;
 mod stamps;
 mod streams;
+mod times;
 mod tls;
 mod tokens;
 mod waits;

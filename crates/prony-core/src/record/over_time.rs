@@ -7,6 +7,7 @@ use super::hist::Hist;
 use super::series::Series;
 use super::{Recorder, Tally};
 use crate::merge::Merge;
+use crate::threshold::Timed;
 use crate::units::{Nanos, Span};
 
 /// A time that is measured in streams.
@@ -75,19 +76,24 @@ impl StreamTime {
         Self::ChunkGap,
     ];
 
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
+    /// As a kind of time.
+    pub fn timed(self) -> Timed {
         match self {
-            Self::Message => "message",
-            Self::FirstMessage => "first_message",
-            Self::FirstContent => "first_content",
-            Self::MessageGap => "message_gap",
-            Self::Ttft => "ttft",
-            Self::Itl => "itl",
-            Self::ChunkGap => "chunk_gap",
-            Self::Delivery => "delivery",
-            Self::Ping => "ping",
+            Self::Message => Timed::Message,
+            Self::FirstMessage => Timed::FirstMessage,
+            Self::FirstContent => Timed::FirstContent,
+            Self::MessageGap => Timed::MessageGap,
+            Self::Ttft => Timed::Ttft,
+            Self::Itl => Timed::Itl,
+            Self::ChunkGap => Timed::ChunkGap,
+            Self::Delivery => Timed::Delivery,
+            Self::Ping => Timed::Ping,
         }
+    }
+
+    /// The time in streams that is this kind of time.
+    pub fn of(timed: Timed) -> Option<Self> {
+        Self::ALL.into_iter().find(|time| time.timed() == timed)
     }
 }
 
@@ -131,19 +137,7 @@ impl StreamSeries {
 impl Tally {
     /// All times of this kind; `None` if there is none.
     pub fn times_in_streams(&self, time: StreamTime) -> Option<&Hist> {
-        let tokens = self.tokens.as_deref();
-        let hist = match time {
-            StreamTime::Message => &self.times.message,
-            StreamTime::FirstMessage => &self.times.first_message,
-            StreamTime::FirstContent => &self.times.first_content,
-            StreamTime::MessageGap => &self.times.message_gap,
-            StreamTime::Ttft => &tokens?.ttft,
-            StreamTime::Itl => &tokens?.itl,
-            StreamTime::ChunkGap => &tokens?.chunk_gap,
-            StreamTime::Delivery => &self.broadcast.as_deref()?.delivery,
-            StreamTime::Ping => &self.pings.as_deref()?.time,
-        };
-        (!hist.is_empty()).then_some(hist)
+        self.times_of(time.timed()).filter(|hist| !hist.is_empty())
     }
 
     /// The same, from the send where that is known: without waits in the meter's own queue.

@@ -3,68 +3,8 @@
 
 use std::fmt;
 
+use super::times::Timed;
 use crate::fault::Fault;
-
-/// A duration that is recorded in a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timed {
-    /// From the intended start to the last byte.
-    Response,
-    /// From the send to the last byte.
-    Service,
-    /// From the send to the first byte of the reply.
-    FirstByte,
-    /// From the first to the last byte of the reply.
-    Transfer,
-    /// How late the meter sent.
-    SendLag,
-    /// The wait in the client's own queue.
-    Queue,
-    /// The wait for the peer's limit of streams.
-    StreamWait,
-    /// The wait for the peer's flow-control window.
-    FlowWait,
-    /// From the intended time of a message in a stream to its reply.
-    Message,
-    /// From the send of such a message to its reply.
-    MessageService,
-    /// How late the meter sent such a message.
-    MessageLag,
-    /// From the intended start of a call to the first message of its reply.
-    FirstMessage,
-    /// From the intended start of a request to the first message with content.
-    FirstContent,
-    /// Between two messages of a reply.
-    MessageGap,
-    /// From the intended time of a message of a broadcast to a delivery.
-    Delivery,
-    /// From the first to the last delivery of a message of a broadcast.
-    Spread,
-    /// From the time at which a ping of WebSocket is due to its pong.
-    Ping,
-    /// From the end of a stream's connection to the first message after its reconnect.
-    Reconnect,
-    /// From the intended start of a request to the first output of a language model.
-    Ttft,
-    /// From the send to the first output.
-    TtftService,
-    /// Between the tokens of a reply, on average.
-    Itl,
-    /// Between two messages with output.
-    ChunkGap,
-    /// From the start of a connect to the open connection.
-    Connect,
-    /// From the open connection to the proxy to the open tunnel.
-    Tunnel,
-    /// From the open connection to the end of the TLS handshake.
-    Handshake,
-    /// From the intended start to a failure that is no timeout.
-    Failed,
-    /// From the intended start of a session to its last reply.
-    Session,
-    /// From the intended start of a group of steps to its last reply.
-    Group,
-}
 
 /// A statistic of durations.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -198,37 +138,6 @@ pub enum Unit {
     /// A share of 1, written in per cent.
     Share,
 }
-
-const TIMED: [(&str, Timed); 28] = [
-    ("response", Timed::Response),
-    ("service", Timed::Service),
-    ("first-byte", Timed::FirstByte),
-    ("transfer", Timed::Transfer),
-    ("send-lag", Timed::SendLag),
-    ("queue", Timed::Queue),
-    ("stream-wait", Timed::StreamWait),
-    ("flow-wait", Timed::FlowWait),
-    ("message", Timed::Message),
-    ("message-service", Timed::MessageService),
-    ("message-lag", Timed::MessageLag),
-    ("first-message", Timed::FirstMessage),
-    ("first-content", Timed::FirstContent),
-    ("message-gap", Timed::MessageGap),
-    ("delivery", Timed::Delivery),
-    ("spread", Timed::Spread),
-    ("ping", Timed::Ping),
-    ("reconnect", Timed::Reconnect),
-    ("ttft", Timed::Ttft),
-    ("ttft-service", Timed::TtftService),
-    ("itl", Timed::Itl),
-    ("chunk-gap", Timed::ChunkGap),
-    ("connect", Timed::Connect),
-    ("tunnel", Timed::Tunnel),
-    ("handshake", Timed::Handshake),
-    ("failed", Timed::Failed),
-    ("session", Timed::Session),
-    ("group", Timed::Group),
-];
 
 const STATISTICS: [(&str, Statistic); 4] = [
     ("mean", Statistic::Mean),
@@ -407,8 +316,8 @@ fn exact(name: &str) -> Option<Figure> {
         let fault = Fault::ALL.into_iter().find(|f| name_of_fault(*f) == error)?;
         return Some(Figure::Count(Counted::Error(fault)));
     }
-    let of = TIMED.iter().find_map(|&(n, timed)| {
-        let rest = name.strip_prefix(n)?.strip_prefix('.')?;
+    let of = Timed::ALL.iter().find_map(|&timed| {
+        let rest = name.strip_prefix(timed.key())?.strip_prefix('.')?;
         Some((timed, rest))
     });
     let (timed, statistic) = of.unwrap_or((Timed::Response, name));
@@ -445,7 +354,9 @@ fn nearest(word: &str) -> Option<String> {
         STATISTICS.iter().map(|(n, _)| *n).chain(["p50", "p90", "p95", "p99", "p99.9"]);
     let statistics: Vec<&str> = statistics.collect();
     let plain = statistics.iter().map(|s| (*s).to_owned());
-    let timed = TIMED.iter().flat_map(|(n, _)| statistics.iter().map(move |s| format!("{n}.{s}")));
+    let timed = Timed::ALL
+        .iter()
+        .flat_map(|timed| statistics.iter().map(move |s| format!("{}.{s}", timed.key())));
     let counted = COUNTED.iter().map(|(n, _)| (*n).to_owned());
     let scalars = SCALARS.iter().map(|(n, _)| (*n).to_owned());
     let errors = Fault::ALL.into_iter().map(|f| format!("error.{}", name_of_fault(f)));
@@ -478,7 +389,7 @@ impl fmt::Display for Figure {
         match self {
             Self::Time(timed, statistic) => {
                 if *timed != Timed::Response {
-                    write!(f, "{}.", name_of(&TIMED, timed))?;
+                    write!(f, "{}.", timed.key())?;
                 }
                 match statistic {
                     Statistic::Percentile(p) if *p == 9.0 => f.write_str("p9.0"),

@@ -3,6 +3,7 @@
 
 mod figure;
 mod part;
+mod times;
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::rate::{RatePiece, RatePlan};
 use crate::units::{Span, parse_count, parse_size};
-pub use figure::{Counted, Figure, Scalar, Statistic, Timed, Unit};
+pub use figure::{Counted, Figure, Scalar, Statistic, Unit};
+pub(crate) use times::each_time;
+pub use times::{InJson, Timed};
 
 /// How a figure must relate to its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

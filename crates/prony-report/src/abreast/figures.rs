@@ -4,6 +4,7 @@ use prony_core::fault::Fault;
 use prony_core::plan::status_text;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
+use prony_core::threshold::Timed;
 use prony_core::units::Span;
 use prony_stats::summary::confidence::Confidence;
 use prony_stats::summary::{Figures, QUANTILES, Summary, share_of_check};
@@ -151,7 +152,8 @@ impl<'a> Lines<'a> {
         let mains =
             union(self.runs.iter().map(|s| main_times::of(s).into_iter().map(|main| main.name)));
         let names = union(self.runs.iter().map(|s| all(&s.main).map(|(name, _)| name)));
-        let shown = union(self.runs.iter().map(|s| table::shown(&s.main).map(|(name, _)| name)));
+        let shown =
+            union(self.runs.iter().map(|s| table::shown(&s.main).map(|(timed, _)| timed.label())));
         for name in &mains {
             self.of_kind(name, &OF_MAIN);
         }
@@ -164,11 +166,7 @@ impl<'a> Lines<'a> {
         let of = |summary: &&'a Summary| {
             let tally = &summary.main;
             let (_, hist) = all(tally).find(|(name, _)| *name == kind)?;
-            let confidence = match kind {
-                "service" => Confidence::of_service(tally),
-                kind => table::confidence_of(tally, kind),
-            };
-            (hist.count() > 0).then(|| (Figures::of(hist), confidence))
+            (hist.count() > 0).then(|| (Figures::of(hist), confidence_of(tally, kind)))
         };
         let runs: Vec<Option<(Figures, Option<Confidence<'a>>)>> =
             self.runs.iter().map(of).collect();
@@ -270,9 +268,19 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// All kinds of times of a run.
+/// Connections are no part of a request: their lifetimes are in no table of times.
+const LIFETIME: &str = "connection lifetime";
+
+/// All kinds of times of a run by their labels.
 fn all(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
-    table::all(tally).chain([("connection lifetime", &tally.connections.lifetimes)])
+    let kinds = table::kinds(tally).map(|(timed, hist)| (timed.label(), hist));
+    kinds.chain([(LIFETIME, &tally.connections.lifetimes)])
+}
+
+/// Their intervals, if they have some.
+fn confidence_of<'a>(tally: &'a Tally, label: &str) -> Option<Confidence<'a>> {
+    let timed = Timed::ALL.iter().find(|timed| timed.label() == label)?;
+    Confidence::of_times(tally, *timed)
 }
 
 /// All of them once, in the order in which they come first.

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
+use prony_core::threshold::Timed;
 use prony_stats::summary::Summary;
 
 use super::super::plot::{self, Chart, Distribution};
@@ -28,13 +29,10 @@ pub(super) fn distribution(t: &Tally, id: &str) -> Markup {
 
 /// The distributions of the parts of request times.
 pub(super) fn phases(t: &Tally, id: &str) -> Markup {
-    let whole = ["response", "service", "failed"];
-    let phases: Vec<Distribution<'_>> = text::kinds(&t.times)
-        .into_iter()
-        .chain(text::token_kinds(t))
-        .chain(text::websocket_kinds(t))
-        .filter(|(name, hist)| !whole.contains(name) && hist.max().is_some_and(|m| m.0 > 0))
-        .map(|(name, hist)| Distribution::of(name, hist))
+    let whole = [Timed::Response, Timed::Service, Timed::Failed, Timed::Session];
+    let phases: Vec<Distribution<'_>> = text::kinds(t)
+        .filter(|(timed, hist)| !whole.contains(timed) && hist.max().is_some_and(|m| m.0 > 0))
+        .map(|(timed, hist)| Distribution::of(timed.label(), hist))
         .collect();
     html! {
         @if !phases.is_empty() {

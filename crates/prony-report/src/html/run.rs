@@ -171,8 +171,7 @@ fn missing(times: &Hist, q: f64) -> String {
 }
 
 fn kinds(t: &Tally) -> Vec<(&'static str, &Hist)> {
-    let kinds = text::kinds(&t.times).into_iter().chain(text::token_kinds(t));
-    let kinds = kinds.chain(text::websocket_kinds(t));
+    let kinds = text::kinds(t).map(|(timed, hist)| (timed.label(), hist));
     kinds.chain([("connection lifetime", &t.connections.lifetimes)]).collect()
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Judgment {
     #[serde(skip_serializing_if = "Option::is_none")]
     meter_added: Option<MeterAdded>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    meter_added_in_streams: BTreeMap<&'static str, MeterAdded>,
+    meter_added_in_streams: BTreeMap<String, MeterAdded>,
     bottleneck: Option<Limiting>,
 }
 
@@ -71,7 +71,7 @@ impl Judgment {
         let in_streams = |time| MeterAdded::of(|q| main.meter_added_in_streams(time, q));
         let meter_added_in_streams = StreamTime::ALL
             .into_iter()
-            .filter_map(|time| Some((time.name(), in_streams(time)?)))
+            .filter_map(|time| Some((time.timed().json_key(), in_streams(time)?)))
             .collect();
         let meter_added = MeterAdded::of(|q| main.meter_added(q));
         let line = |reason: Reason| {

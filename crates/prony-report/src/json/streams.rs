@@ -19,7 +19,7 @@ pub(super) struct Streams {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     sizes: BTreeMap<&'static str, Sizes>,
     /// By the kind of time.
-    rows: BTreeMap<&'static str, Vec<Line>>,
+    rows: BTreeMap<String, Vec<Line>>,
 }
 
 /// The figures of numbers.
@@ -51,10 +51,10 @@ struct Line {
 }
 
 /// The intervals of the times of messages, by the kind of time.
-pub(super) fn intervals(tally: &Tally) -> BTreeMap<&'static str, Figured> {
+pub(super) fn intervals(tally: &Tally) -> BTreeMap<String, Figured> {
     let kinds = StreamTime::ALL.into_iter();
     let of = |kind| Confidence::of_stream(tally, kind).map(|all| Figured::of(&all));
-    kinds.filter_map(|kind| of(kind).map(|figured| (kind.name(), figured))).collect()
+    kinds.filter_map(|kind| of(kind).map(|figured| (kind.timed().json_key(), figured))).collect()
 }
 
 impl Streams {
@@ -65,9 +65,9 @@ impl Streams {
         let sizes = sizes.into_iter().flat_map(|sizes| {
             [("messages", Sizes::of(&sizes.messages)), ("bytes", Sizes::of(&sizes.bytes))]
         });
-        let rows = StreamTime::ALL
-            .into_iter()
-            .filter_map(|kind| series.of(kind).map(|series| (kind.name(), lines(series))));
+        let rows = StreamTime::ALL.into_iter().filter_map(|kind| {
+            series.of(kind).map(|series| (kind.timed().json_key(), lines(series)))
+        });
         Some(Self { sizes: sizes.collect(), rows: rows.collect() })
     }
 }

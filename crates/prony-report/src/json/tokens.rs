@@ -1,7 +1,6 @@
 //! The figures of the replies of language models.
 
 use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -27,17 +26,4 @@ impl Tokens {
             good_share: (ended > 0).then(|| tokens.good as f64 / ended as f64),
         })
     }
-}
-
-/// The times of these replies, under their names.
-pub(super) fn times(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
-    let of = tally.tokens.as_deref().map(|tokens| {
-        [
-            ("ttft", &tokens.ttft),
-            ("ttft_service", &tokens.ttft_service),
-            ("itl", &tokens.itl),
-            ("chunk_gap", &tokens.chunk_gap),
-        ]
-    });
-    of.into_iter().flatten().filter(|(_, hist)| !hist.is_empty())
 }

@@ -35,8 +35,6 @@ pub(crate) use phased::render_phases;
 pub(crate) use session_kinds::session_kinds;
 pub(super) use table::kinds;
 pub(crate) use tokens::goodput_of;
-pub(super) use tokens::kinds as token_kinds;
-pub(super) use websocket::kinds as websocket_kinds;
 
 /// TLS versions and cipher suites that are listed one by one.
 const KINDS_MAX: usize = 2;

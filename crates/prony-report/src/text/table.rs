@@ -1,7 +1,8 @@
 //! The table of times: one line for each kind, one column for each figure.
 
+use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::record::{StreamTime, Tally, Times};
+use prony_core::threshold::Timed;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Figures, QUANTILES};
 
@@ -15,28 +16,28 @@ const BARS: &str = "  95 % +-";
 
 pub(super) fn times(page: &mut Page, tally: &Tally) {
     let (waits, pieces) = (waits(tally), pieces(tally));
-    let rows: Vec<(&str, Figures)> =
-        shown(tally).map(|(name, hist)| (name, Figures::of(hist))).collect();
+    let rows: Vec<(Timed, Figures)> =
+        shown(tally).map(|(timed, hist)| (timed, Figures::of(hist))).collect();
     if rows.is_empty() {
         return;
     }
-    let label = column(rows.iter().map(|(name, _)| *name), COLUMNS * CELL);
+    let label = column(rows.iter().map(|(timed, _)| timed.label()), COLUMNS * CELL);
     let room = page.width().saturating_sub(2 + label);
     page.wide_row("", label, &header(room), Ink::Faint);
     let mut without = Without::default();
-    for (name, figures) in &rows {
-        let ink = if *name == "response" { Ink::Strong } else { Ink::Plain };
-        page.wide_row(name, label, &row(figures, room), ink);
-        if let Some(confidence) = confidence_of(tally, name)
+    for (timed, figures) in &rows {
+        let is_response = *timed == Timed::Response;
+        let ink = if is_response { Ink::Strong } else { Ink::Plain };
+        page.wide_row(timed.label(), label, &row(figures, room), ink);
+        let confidence = Confidence::of_times(tally, *timed);
+        if let Some(confidence) = confidence.filter(|_| *timed != Timed::Service)
             && let Some((cells, reasons)) = bars(&confidence, figures, room)
         {
             page.wide_row(BARS, label, &cells, Ink::Plain);
             without.correlated |= reasons.correlated;
             without.dominated |= reasons.dominated;
-            without.few |= reasons.few && *name == "response";
-        } else if *name == "response"
-            && let Some(why) = lack(tally)
-        {
+            without.few |= reasons.few && is_response;
+        } else if is_response && let Some(why) = lack(tally) {
             page.wide_row(BARS, label, &format!("  not known: {why}"), Ink::Plain);
         }
     }
@@ -90,41 +91,9 @@ pub(super) const CORRELATED: &str = "no interval: latencies close in time are co
 pub(super) const DOMINATED: &str = "no interval: a short part of the run decides this figure alone; \
                                     run longer";
 
-/// All kinds of times with their names, in the order of the table.
-pub(crate) fn kinds(times: &Times) -> [(&'static str, &Hist); 19] {
-    [
-        ("response", &times.response),
-        ("service", &times.service),
-        ("first byte", &times.first_byte),
-        ("transfer", &times.transfer),
-        ("queue", &times.queue),
-        ("stream wait", &times.stream_wait),
-        ("flow wait", &times.flow_wait),
-        ("message", &times.message),
-        ("message service", &times.message_service),
-        ("message lag", &times.message_lag),
-        ("first message", &times.first_message),
-        ("first content", &times.first_content),
-        ("message gap", &times.message_gap),
-        ("reconnect", &times.reconnect),
-        ("connect", &times.connect),
-        ("tunnel", &times.tunnel),
-        ("handshake", &times.handshake),
-        ("send lag", &times.lag),
-        ("failed", &times.failed),
-    ]
-}
-
 /// All kinds of times of a run, the most important first.
-pub(crate) fn all(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
-    let lifetime = tally.sessions.as_ref().map(|s| ("session", &s.lifetime));
-    let [response, others @ ..] = kinds(&tally.times);
-    [response]
-        .into_iter()
-        .chain(super::tokens::kinds(tally))
-        .chain(super::websocket::kinds(tally))
-        .chain(others)
-        .chain(lifetime)
+pub(crate) fn kinds(tally: &Tally) -> impl Iterator<Item = (Timed, &Hist)> {
+    Timed::ALL.iter().filter_map(|&timed| Some((timed, tally.times_of(timed)?)))
 }
 
 /// Whether requests waited before they were sent.
@@ -142,12 +111,12 @@ fn is_same(a: &Hist, b: &Hist) -> bool {
 }
 
 /// Those with a row of their own.
-pub(crate) fn shown(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
+pub(crate) fn shown(tally: &Tally) -> impl Iterator<Item = (Timed, &Hist)> {
     let (waits, pieces) = (waits(tally), pieces(tally));
-    all(tally).filter(move |(name, hist)| {
-        let is_wanted = match *name {
-            "service" => waits,
-            "first byte" | "transfer" => pieces,
+    kinds(tally).filter(move |(timed, hist)| {
+        let is_wanted = match timed {
+            Timed::Service => waits,
+            Timed::FirstByte | Timed::Transfer => pieces,
             _ => true,
         };
         is_wanted && is_shown(hist)
@@ -198,21 +167,6 @@ struct Without {
     few: bool,
 }
 
-/// The intervals of the times in the row of this name, if it has some.
-pub(crate) fn confidence_of<'a>(tally: &'a Tally, name: &str) -> Option<Confidence<'a>> {
-    let time = match name {
-        "response" => return Some(Confidence::of(tally)),
-        "first message" => StreamTime::FirstMessage,
-        "first content" => StreamTime::FirstContent,
-        "message gap" => StreamTime::MessageGap,
-        "TTFT" => StreamTime::Ttft,
-        "ITL" => StreamTime::Itl,
-        "chunk gap" => StreamTime::ChunkGap,
-        _ => return None,
-    };
-    Confidence::of_stream(tally, time)
-}
-
 /// The wider half of the 95 % confidence interval of each figure in the row above, and why some
 /// have none. `None` if no figure has an interval.
 fn bars(confidence: &Confidence<'_>, f: &Figures, room: usize) -> Option<(String, Without)> {
@@ -247,17 +201,17 @@ fn bars(confidence: &Confidence<'_>, f: &Figures, room: usize) -> Option<(String
 
 /// The percentiles that are missing from the table, and the samples that they need. Where rows
 /// lack different ones, each group of rows is listed with the lowest percentile that it lacks.
-fn needs(rows: &[(&str, Figures)]) -> Option<String> {
+fn needs(rows: &[(Timed, Figures)]) -> Option<String> {
     let needs = |i: usize| {
         let (name, q) = QUANTILES[i];
         (name, units::round(Hist::samples_needed(q) as f64))
     };
     let mut groups: Vec<(usize, Vec<&str>)> = Vec::new();
-    for (name, figures) in rows {
+    for (timed, figures) in rows {
         let Some(first) = figures.quantiles.iter().position(Option::is_none) else { continue };
         match groups.iter_mut().find(|(lowest, _)| *lowest == first) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((first, vec![name])),
+            Some((_, names)) => names.push(timed.label()),
+            None => groups.push((first, vec![timed.label()])),
         }
     }
     let lacks = match groups.as_slice() {

@@ -1,24 +1,10 @@
 //! The lines about the replies of language models.
 
 use prony_core::plan::StreamFormat;
-use prony_core::record::hist::Hist;
 use prony_core::record::{Finished, Tally};
 use prony_stats::summary::Summary;
 
 use super::{Fact, units};
-
-/// The times of these replies, with their names; none without such replies.
-pub(crate) fn kinds(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
-    let of = tally.tokens.as_deref().map(|tokens| {
-        [
-            ("TTFT", &tokens.ttft),
-            ("TTFT service", &tokens.ttft_service),
-            ("ITL", &tokens.itl),
-            ("chunk gap", &tokens.chunk_gap),
-        ]
-    });
-    of.into_iter().flatten()
-}
 
 /// Tokens, chunks, how replies ended, and how many were good.
 pub(super) fn facts(summary: &Summary) -> [Fact; 4] {

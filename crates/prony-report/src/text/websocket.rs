@@ -2,7 +2,6 @@
 
 use prony_core::plan::{HttpVersion, MessagePlan, Plan, PlanSize, WebSocketPlan};
 use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_core::schedule::Arrivals;
 
 use crate::units;
@@ -77,14 +76,6 @@ fn times(messages: &MessagePlan) -> String {
 
 fn pings(spec: &WebSocketPlan) -> Option<String> {
     spec.ping_every.map(|every| format!("a ping each {}", units::exact(every)))
-}
-
-/// The times of pings and of a broadcast, with their names; none without them.
-pub(crate) fn kinds(tally: &Tally) -> impl Iterator<Item = (&'static str, &Hist)> {
-    let of = tally.broadcast.as_deref();
-    let of = of.map(|all| [("delivery", &all.delivery), ("spread", &all.spread)]);
-    let pings = tally.pings.as_deref().map(|pings| ("ping", &pings.time));
-    of.into_iter().flatten().chain(pings)
 }
 
 /// How many pings were sent and answered; empty without any.

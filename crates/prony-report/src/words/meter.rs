@@ -17,7 +17,7 @@ pub fn meter_added_to_parts(summary: &Summary) -> Vec<(String, String)> {
     let main = &summary.main;
     let of_time = |time| {
         let added = at_most(|q| main.meter_added_in_streams(time, q))?;
-        Some((of_stream(time).to_owned(), added))
+        Some((time.timed().label().to_owned(), added))
     };
     let groups = summary.plan.groups.iter().zip(&main.groups);
     let of_groups = groups.filter_map(|(group, tally)| {
@@ -30,21 +30,6 @@ fn at_most(added: impl Fn(f64) -> Option<Span>) -> Option<String> {
     let figure = |(name, q)| Some(format!("{} of {name}", units::span(added(q)?)));
     let figures: Vec<String> = METER_ADDED.into_iter().filter_map(figure).collect();
     (!figures.is_empty()).then(|| format!("at most {}", figures.join(", ")))
-}
-
-/// The name of a time in streams, as in tables.
-pub(crate) fn of_stream(time: StreamTime) -> &'static str {
-    match time {
-        StreamTime::Message => "message",
-        StreamTime::FirstMessage => "first message",
-        StreamTime::FirstContent => "first content",
-        StreamTime::MessageGap => "message gap",
-        StreamTime::Ttft => "TTFT",
-        StreamTime::Itl => "ITL",
-        StreamTime::ChunkGap => "chunk gap",
-        StreamTime::Delivery => "delivery",
-        StreamTime::Ping => "ping",
-    }
 }
 
 /// Requests or messages were sent late.
@@ -67,7 +52,7 @@ pub(super) fn lag(reason: &Reason, summary: &Summary) -> String {
         LateSend::Messages => ("the meter sent messages late", "message lag"),
     };
     let beside = match (sent, time) {
-        (_, Some(time)) => format!("the {of_times} {} time", of_stream(time)),
+        (_, Some(time)) => format!("the {of_times} {} time", time.timed().label()),
         (LateSend::Requests, None) => format!("the {of_times} response time"),
         (LateSend::Messages, None) => "the mean time between two messages".to_owned(),
     };

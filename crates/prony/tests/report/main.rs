@@ -6,6 +6,7 @@ mod figures;
 mod golden;
 #[path = "../shared/json_schema.rs"]
 mod json_schema;
+mod kinds;
 mod pictures;
 mod plainness;
 mod readers;

@@ -31,6 +31,7 @@ use prony_stats::summary::{
 };
 use serde_json::Value;
 
+use super::kinds::every_kind;
 use super::sample;
 use super::streams::{record_over_time, tokens, websocket};
 
@@ -356,6 +357,7 @@ fn through_a_proxy() -> Summary {
 pub(super) fn summaries() -> Vec<Summary> {
     let mut all = vec![sample::open(), sample::closed(), sample::everything(), sample::sessions()];
     all.push(sample::sockets());
+    all.push(every_kind());
     all.push(sample::exchange());
     all.push(sample::promised());
     all.push(accepted());

@@ -44,7 +44,7 @@ pub(crate) fn websocket(run: &mut Summary) {
 pub(crate) fn record_over_time(run: &mut Summary) {
     record_messages(&mut run.main.times);
     let series = serde_json::to_value(&run.main.series).expect("JSON");
-    let all = StreamTime::OVER_TIME.map(|time| (time.name().to_owned(), series.clone()));
+    let all = StreamTime::OVER_TIME.map(|time| (time.timed().json_key(), series.clone()));
     let all = serde_json::from_value(Value::Object(all.into_iter().collect())).expect("series");
     run.main.stream_series = Some(Box::new(all));
 }

@@ -18,6 +18,7 @@ mod worth;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::{self, BINS, Block, Series};
 use prony_core::record::{StreamTime, Tally};
+use prony_core::threshold::Timed;
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
@@ -130,6 +131,15 @@ impl<'a> Confidence<'a> {
     pub fn of_stream(tally: &'a Tally, time: StreamTime) -> Option<Self> {
         let (hist, series) = tally.stream_times(time)?;
         Some(Self::of_series(tally, hist, series))
+    }
+
+    /// The intervals of the times of a kind, if these were kept over time.
+    pub fn of_times(tally: &'a Tally, timed: Timed) -> Option<Self> {
+        match timed {
+            Timed::Response => Some(Self::of(tally)),
+            Timed::Service => Self::of_service(tally),
+            other => Self::of_stream(tally, StreamTime::of(other)?),
+        }
     }
 
     fn of_series(tally: &Tally, hist: &'a Hist, series: &'a Series) -> Self {

@@ -28,17 +28,12 @@ impl<'a> Times<'a> {
 
     /// The times of a kind; `None` where the run has no such thing.
     fn of(t: &'a Tally, timed: Timed) -> Option<Self> {
-        let hist = hist(t, timed)?;
+        let hist = t.times_of(timed)?;
         // Connections do not follow the requests: their times count as independent.
         if matches!(timed, Timed::Connect | Timed::Tunnel | Timed::Handshake) {
             return Some(Self { hist, shift: Span::ZERO, series: None, alike: None });
         }
-        let series = match timed {
-            Timed::Response => Some(Confidence::of(t)),
-            Timed::Service => Confidence::of_service(t),
-            other => in_streams(other).and_then(|time| Confidence::of_stream(t, time)),
-        };
-        Some(Self { series, ..Self::like_responses(t, hist) })
+        Some(Self { series: Confidence::of_times(t, timed), ..Self::like_responses(t, hist) })
     }
 
     /// The same times without what the meter can have added to them: as far as it is known of each
@@ -117,22 +112,6 @@ impl<'a> Times<'a> {
     }
 }
 
-/// The time in streams that has this name in thresholds.
-fn in_streams(timed: Timed) -> Option<StreamTime> {
-    Some(match timed {
-        Timed::Message => StreamTime::Message,
-        Timed::FirstMessage => StreamTime::FirstMessage,
-        Timed::FirstContent => StreamTime::FirstContent,
-        Timed::MessageGap => StreamTime::MessageGap,
-        Timed::Ttft => StreamTime::Ttft,
-        Timed::Itl => StreamTime::Itl,
-        Timed::ChunkGap => StreamTime::ChunkGap,
-        Timed::Delivery => StreamTime::Delivery,
-        Timed::Ping => StreamTime::Ping,
-        _ => return None,
-    })
-}
-
 impl Summary {
     /// The times that a threshold is about; `None` if it is not about times, or there are none.
     pub(crate) fn times_of(&self, threshold: &Threshold) -> Option<&Hist> {
@@ -164,48 +143,13 @@ impl Summary {
         let is_whole = threshold.request.is_none();
         let each = match timed {
             Timed::Response if is_whole => of_requests,
-            _ => in_streams(timed).and_then(|time| self.main.streams_without_meter.get(&time)),
+            _ => StreamTime::of(timed).and_then(|time| self.main.streams_without_meter.get(&time)),
         };
         // What ends with the last byte of a reply was read as late as the reply.
         let ends_with_reply =
             matches!(timed, Timed::Response | Timed::Service | Timed::TtftService);
         times.without_meter(each, of_requests.filter(|_| is_late && ends_with_reply))
     }
-}
-
-/// The histogram of a kind of time; `None` where the run has no such thing.
-fn hist(t: &Tally, timed: Timed) -> Option<&Hist> {
-    Some(match timed {
-        Timed::Response => &t.times.response,
-        Timed::Service => &t.times.service,
-        Timed::FirstByte => &t.times.first_byte,
-        Timed::Transfer => &t.times.transfer,
-        Timed::SendLag => &t.times.lag,
-        Timed::Queue => &t.times.queue,
-        Timed::StreamWait => &t.times.stream_wait,
-        Timed::FlowWait => &t.times.flow_wait,
-        Timed::Message => &t.times.message,
-        Timed::MessageService => &t.times.message_service,
-        Timed::MessageLag => &t.times.message_lag,
-        Timed::FirstMessage => &t.times.first_message,
-        Timed::FirstContent => &t.times.first_content,
-        Timed::MessageGap => &t.times.message_gap,
-        Timed::Delivery => &t.broadcast.as_ref()?.delivery,
-        Timed::Ping => &t.pings.as_ref()?.time,
-        Timed::Spread => &t.broadcast.as_ref()?.spread,
-        Timed::Reconnect => &t.times.reconnect,
-        Timed::Ttft => &t.tokens.as_ref()?.ttft,
-        Timed::TtftService => &t.tokens.as_ref()?.ttft_service,
-        Timed::Itl => &t.tokens.as_ref()?.itl,
-        Timed::ChunkGap => &t.tokens.as_ref()?.chunk_gap,
-        Timed::Failed => &t.times.failed,
-        Timed::Connect => &t.times.connect,
-        Timed::Tunnel => &t.times.tunnel,
-        Timed::Handshake => &t.times.handshake,
-        Timed::Session => &t.sessions.as_ref()?.lifetime,
-        // Each name has its own.
-        Timed::Group => return None,
-    })
 }
 
 /// The 95 % confidence interval of a quantile of the response times of one name. These
