@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::times::Timed;
+use super::{Scalar, Timed, Unit};
 use crate::fault::Fault;
 
 /// A statistic of durations.
@@ -56,63 +56,6 @@ pub enum Counted {
     GroupsFailed,
 }
 
-/// A figure that is one number, and no share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scalar {
-    /// Completed requests per second.
-    Rate,
-    /// Open loop: requests sent on time per second.
-    SentRate,
-    /// Completed sessions per second.
-    SessionRate,
-    /// Bytes received per second.
-    Throughput,
-    /// Requests that started.
-    Requests,
-    /// Requests of which the first byte was sent.
-    Sent,
-    /// Requests answered as expected.
-    Replies,
-    /// Errors while no request was waiting.
-    Stray,
-    /// Connections that were tried.
-    Connects,
-    /// Connections that opened.
-    Connections,
-    /// Completed TLS handshakes.
-    Handshakes,
-    /// Bytes passed to the kernel.
-    BytesSent,
-    /// Bytes read.
-    BytesReceived,
-    /// The mean number of requests in flight.
-    Concurrency,
-    /// The most requests in flight at once.
-    InFlightMax,
-    /// The mean number of open streams.
-    Streams,
-    /// The most streams that were open on one connection.
-    StreamsMax,
-    /// Tokens of a language model per second.
-    TokenRate,
-    /// Messages with output per second.
-    ChunkRate,
-    /// Replies that keep all limits per second.
-    Goodput,
-    /// Tokens in the replies.
-    OutputTokens,
-    /// Tokens in their requests.
-    InputTokens,
-    /// The time in which replies could not continue because of our own windows.
-    WindowTime,
-    /// The share of the expected deliveries of a broadcast that took place.
-    Reach,
-    /// The busiest worker's share of busy time.
-    Busy,
-    /// Processor time of the meter per request that ended.
-    CpuPerRequest,
-}
-
 /// A figure that a threshold can be set for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
@@ -122,21 +65,6 @@ pub enum Figure {
     Count(Counted),
     /// One number.
     Scalar(Scalar),
-}
-
-/// What the limit of a threshold is measured in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds.
-    Time,
-    /// Per second.
-    Rate,
-    /// Bytes per second.
-    ByteRate,
-    /// A number of things.
-    Count,
-    /// A share of 1, written in per cent.
-    Share,
 }
 
 const STATISTICS: [(&str, Statistic); 4] = [
@@ -159,35 +87,6 @@ const COUNTED: [(&str, Counted); 12] = [
     ("checks", Counted::Checks),
     ("group.completed", Counted::GroupsCompleted),
     ("group.failed", Counted::GroupsFailed),
-];
-
-const SCALARS: [(&str, Scalar); 26] = [
-    ("rate", Scalar::Rate),
-    ("sent-rate", Scalar::SentRate),
-    ("session.rate", Scalar::SessionRate),
-    ("throughput", Scalar::Throughput),
-    ("requests", Scalar::Requests),
-    ("sent", Scalar::Sent),
-    ("replies", Scalar::Replies),
-    ("stray", Scalar::Stray),
-    ("connects", Scalar::Connects),
-    ("connections", Scalar::Connections),
-    ("handshakes", Scalar::Handshakes),
-    ("bytes-sent", Scalar::BytesSent),
-    ("bytes-received", Scalar::BytesReceived),
-    ("concurrency", Scalar::Concurrency),
-    ("in-flight-max", Scalar::InFlightMax),
-    ("streams", Scalar::Streams),
-    ("streams-max", Scalar::StreamsMax),
-    ("token-rate", Scalar::TokenRate),
-    ("chunk-rate", Scalar::ChunkRate),
-    ("goodput", Scalar::Goodput),
-    ("output-tokens", Scalar::OutputTokens),
-    ("input-tokens", Scalar::InputTokens),
-    ("window-time", Scalar::WindowTime),
-    ("reach", Scalar::Reach),
-    ("busy", Scalar::Busy),
-    ("cpu-per-request", Scalar::CpuPerRequest),
 ];
 
 impl Figure {
@@ -219,35 +118,9 @@ impl Figure {
     /// What its limit is measured in: of what is counted, a number, unless a share is asked for.
     pub fn unit(self) -> Unit {
         match self {
-            Self::Time(..) | Self::Scalar(Scalar::CpuPerRequest | Scalar::WindowTime) => Unit::Time,
-            Self::Scalar(
-                Scalar::Rate
-                | Scalar::SentRate
-                | Scalar::SessionRate
-                | Scalar::TokenRate
-                | Scalar::ChunkRate
-                | Scalar::Goodput,
-            ) => Unit::Rate,
-            Self::Scalar(Scalar::Throughput) => Unit::ByteRate,
-            Self::Scalar(Scalar::Busy | Scalar::Reach) => Unit::Share,
-            Self::Scalar(
-                Scalar::Requests
-                | Scalar::Sent
-                | Scalar::Replies
-                | Scalar::Stray
-                | Scalar::Connects
-                | Scalar::Connections
-                | Scalar::Handshakes
-                | Scalar::BytesSent
-                | Scalar::BytesReceived
-                | Scalar::Concurrency
-                | Scalar::InFlightMax
-                | Scalar::Streams
-                | Scalar::StreamsMax
-                | Scalar::OutputTokens
-                | Scalar::InputTokens,
-            )
-            | Self::Count(_) => Unit::Count,
+            Self::Time(..) => Unit::Time,
+            Self::Scalar(scalar) => scalar.unit(),
+            Self::Count(_) => Unit::Count,
         }
     }
 
@@ -305,7 +178,7 @@ impl Figure {
 
 fn exact(name: &str) -> Option<Figure> {
     let counted = COUNTED.iter().find(|(n, _)| *n == name).map(|&(_, c)| Figure::Count(c));
-    let scalar = SCALARS.iter().find(|(n, _)| *n == name).map(|&(_, s)| Figure::Scalar(s));
+    let scalar = Scalar::ALL.iter().find(|s| s.key() == name).map(|&s| Figure::Scalar(s));
     if let Some(figure) = counted.or(scalar) {
         return Some(figure);
     }
@@ -358,7 +231,7 @@ fn nearest(word: &str) -> Option<String> {
         .iter()
         .flat_map(|timed| statistics.iter().map(move |s| format!("{}.{s}", timed.key())));
     let counted = COUNTED.iter().map(|(n, _)| (*n).to_owned());
-    let scalars = SCALARS.iter().map(|(n, _)| (*n).to_owned());
+    let scalars = Scalar::ALL.iter().map(|s| s.key().to_owned());
     let errors = Fault::ALL.into_iter().map(|f| format!("error.{}", name_of_fault(f)));
     let names = plain.chain(counted).chain(scalars).chain(timed).chain(errors);
     let lower = word.to_ascii_lowercase().replace('_', "-");
@@ -401,7 +274,7 @@ impl fmt::Display for Figure {
             Self::Count(Counted::Status(status)) => write!(f, "status.{status}"),
             Self::Count(Counted::StatusClass(class)) => write!(f, "status.{class}xx"),
             Self::Count(counted) => f.write_str(name_of(&COUNTED, counted)),
-            Self::Scalar(scalar) => f.write_str(name_of(&SCALARS, scalar)),
+            Self::Scalar(scalar) => f.write_str(scalar.key()),
         }
     }
 }
@@ -418,7 +291,7 @@ mod tests {
             .map(str::to_owned)
             .collect();
         names.extend(COUNTED.iter().map(|(n, _)| (*n).to_owned()));
-        names.extend(SCALARS.iter().map(|(n, _)| (*n).to_owned()));
+        names.extend(Scalar::ALL.iter().map(|s| s.key().to_owned()));
         names.extend(Fault::ALL.into_iter().map(|f| format!("error.{}", name_of_fault(f))));
         for name in names {
             assert_eq!(Figure::parse(&name).expect(&name).to_string(), name);

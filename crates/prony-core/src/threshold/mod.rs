@@ -2,8 +2,10 @@
 //! `summary::threshold` decides them.
 
 mod figure;
+mod numbers;
 mod part;
 mod times;
+mod unit;
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::rate::{RatePiece, RatePlan};
 use crate::units::{Span, parse_count, parse_size};
-pub use figure::{Counted, Figure, Scalar, Statistic, Unit};
+pub use figure::{Counted, Figure, Statistic};
+pub(crate) use numbers::each_number;
+pub use numbers::{Distortion, Scalar};
 pub(crate) use times::each_time;
 pub use times::{InJson, Timed};
+pub use unit::Unit;
 
 /// How a figure must relate to its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

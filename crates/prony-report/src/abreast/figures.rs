@@ -4,7 +4,7 @@ use prony_core::fault::Fault;
 use prony_core::plan::status_text;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::threshold::Timed;
+use prony_core::threshold::{self, Scalar, Timed};
 use prony_core::units::Span;
 use prony_stats::summary::confidence::Confidence;
 use prony_stats::summary::{Figures, QUANTILES, Summary, share_of_check};
@@ -61,6 +61,24 @@ impl<'a> Lines<'a> {
         self.figure(label, unit, |summary| of(summary).map(Figure::exact));
     }
 
+    /// A line of a figure that is one number, with its interval. A rate or a time of 0 says that
+    /// there was nothing to measure.
+    fn number(&mut self, scalar: Scalar) {
+        let unit = match scalar.unit() {
+            threshold::Unit::Time => Unit::Time,
+            threshold::Unit::Rate => Unit::Rate,
+            threshold::Unit::ByteRate => Unit::Throughput,
+            threshold::Unit::Count => Unit::Count,
+            threshold::Unit::Share => Unit::Share,
+        };
+        let is_of_run = scalar == Scalar::Rate;
+        self.figure(scalar.label(), unit, |summary| {
+            let (value, interval) = summary.number(scalar)?;
+            let is_some = value > 0.0 || is_of_run || matches!(unit, Unit::Count | Unit::Share);
+            is_some.then_some(Figure { value, interval })
+        });
+    }
+
     /// A count; 0 in all results has no line.
     fn count(&mut self, label: &str, of: impl Fn(&'a Summary) -> u64, is_detail: bool) {
         let counts: Vec<u64> = self.runs.iter().map(|summary| of(summary)).collect();
@@ -91,39 +109,30 @@ impl<'a> Lines<'a> {
     }
 
     fn counts(&mut self) {
-        self.figure("completed rate", Unit::Rate, |summary| {
-            let value = summary.main.rate();
-            Some(Figure { value, interval: summary.rate_interval().ok() })
-        });
+        self.number(Scalar::Rate);
         self.exact("target rate", Unit::Rate, Summary::target_rate);
-        self.exact("requests", Unit::Count, |s| Some(s.main.started as f64));
-        self.exact("replies", Unit::Count, |s| Some(s.main.replies as f64));
+        self.number(Scalar::Requests);
+        self.number(Scalar::Replies);
         self.exact("failed", Unit::Count, |s| Some(s.main.failed as f64));
         self.count("unfinished", |s| s.main.unfinished, false);
         self.count("retries", |s| s.main.retries, false);
         let sessions = |s: &'a Summary| s.main.sessions.as_deref();
         self.exact("sessions completed", Unit::Count, |s| Some(sessions(s)?.completed as f64));
         self.exact("sessions failed", Unit::Count, |s| Some(sessions(s)?.failed as f64));
-        self.exact("session rate", Unit::Rate, |s| s.main.session_rate());
+        self.number(Scalar::SessionRate);
         self.exact("window", Unit::Time, |s| Some(s.main.window().0 as f64));
-        self.exact("received", Unit::Throughput, |s| {
-            Some(s.main.bytes_per_second()).filter(|&n| n > 0.0)
-        });
+        self.number(Scalar::Throughput);
         self.exact("concurrency", Unit::Number, |s| Some(s.main.concurrency()));
         self.count("connections", |s| s.main.connected, true);
-        self.exact("CPU/request", Unit::Time, |s| {
-            let (cpu, ended) = (s.cpu(), s.ended());
-            (cpu > Span::ZERO && ended > 0).then(|| cpu.0 as f64 / ended as f64)
-        });
+        self.number(Scalar::CpuPerRequest);
     }
 
     fn of_tokens(&mut self) {
-        let count = |n: Option<u64>| n.map(|n| n as f64);
-        self.exact("tokens", Unit::Count, |s| count(s.main.output_tokens()));
-        self.exact("tokens in", Unit::Count, |s| count(s.main.input_tokens()));
-        self.exact("token rate", Unit::Rate, |s| s.main.token_rate());
+        self.number(Scalar::OutputTokens);
+        self.number(Scalar::InputTokens);
+        self.number(Scalar::TokenRate);
         self.exact("of one reply", Unit::Rate, |s| s.main.token_rate_of_one());
-        self.exact("chunk rate", Unit::Rate, |s| s.main.chunk_rate().filter(|&rate| rate > 0.0));
+        self.number(Scalar::ChunkRate);
         self.exact("goodput", Unit::Rate, |s| goodput_of(s).map(|(rate, _)| rate));
         self.exact("good", Unit::Share, |s| goodput_of(s).map(|(_, share)| share));
     }
@@ -141,7 +150,7 @@ impl<'a> Lines<'a> {
         );
         let broadcast = |s: &'a Summary| s.main.broadcast.as_deref();
         self.exact("published", Unit::Count, |s| Some(broadcast(s)?.published as f64));
-        self.exact("reach", Unit::Share, |s| broadcast(s)?.reach());
+        self.number(Scalar::Reach);
         let pings = |s: &'a Summary| s.main.pings.as_deref();
         self.exact("pings", Unit::Count, |s| Some(pings(s)?.sent as f64));
         self.count("without a pong", |s| pings(s).map_or(0, |p| p.sent - p.answered), false);

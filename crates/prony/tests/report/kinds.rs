@@ -1,5 +1,6 @@
-//! The kinds of times are rows of one table (`Timed`). What lists them is compared with it: the
-//! schema, docs/json.md and docs/terms.md. `UPDATE_GOLDEN=1 cargo test` writes the lists.
+//! The kinds of times are rows of one table (`Timed`), the numbers of another (`Scalar`). What
+//! lists them is compared with these: the schema, docs/json.md, docs/terms.md, docs/thresholds.md.
+//! `UPDATE_GOLDEN=1 cargo test` writes the lists.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 
 use prony_core::record::Times;
 use prony_core::record::hist::Hist;
-use prony_core::threshold::{InJson, Timed};
+use prony_core::threshold::{InJson, Scalar, Timed};
 use prony_core::units::Span;
 use prony_report::terms;
 use prony_stats::summary::Summary;
@@ -83,7 +84,8 @@ fn members(names: &[String], required: &[String], what: &str) -> String {
     let of = |name: &String| format!("        \"{name}\": {{\"$ref\": \"#/$defs/{what}\"}}");
     let properties: Vec<String> = names.iter().map(of).collect();
     format!(
-        "      \"type\": \"object\",\n      \"additionalProperties\": false,\n      \"required\": [{}],\n      \
+        "      \"type\": \"object\",\n      \"additionalProperties\": false,\n      \
+         \"required\": [{}],\n      \
          \"properties\": {{\n{}\n      }}\n",
         quoted.join(", "),
         properties.join(",\n")
@@ -122,6 +124,18 @@ fn the_documents_have_every_kind_of_time() {
     }
     rows.push('\n');
     lists("docs/json.md", "<!-- every kind of time -->", "<!-- end -->", &rows);
+}
+
+#[test]
+fn every_number_has_its_name_in_the_document_of_thresholds() {
+    let page = std::fs::read_to_string(
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/thresholds.md"),
+    );
+    let page = page.expect("the file is in the tree");
+    for scalar in Scalar::ALL {
+        let key = format!("`{}`", scalar.key());
+        assert!(page.contains(&key), "docs/thresholds.md lacks {key}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! a part of the time that they wait. By Little's law, the mean time of `n` users is `n` over their
 //! throughput, and a meter that adds nothing lowers no throughput.
 
-use prony_core::threshold::{Counted, Figure, Scalar, Statistic, Timed};
+use prony_core::threshold::{Counted, Distortion, Figure, Statistic, Timed};
 
 use super::super::Summary;
 use super::super::verdict::Reason;
@@ -121,32 +121,10 @@ impl Error {
                     Self::InTime
                 }
             },
-            Figure::Scalar(scalar) => match scalar {
-                Scalar::Busy | Scalar::CpuPerRequest | Scalar::WindowTime | Scalar::Stray => {
-                    Self::None
-                }
-                Scalar::Concurrency
-                | Scalar::InFlightMax
-                | Scalar::Streams
-                | Scalar::StreamsMax
-                | Scalar::Connects
-                | Scalar::Connections
-                | Scalar::Handshakes => Self::Any,
-                Scalar::Rate
-                | Scalar::SentRate
-                | Scalar::SessionRate
-                | Scalar::Throughput
-                | Scalar::TokenRate
-                | Scalar::ChunkRate
-                | Scalar::Goodput
-                | Scalar::Reach
-                | Scalar::Requests
-                | Scalar::Sent
-                | Scalar::Replies
-                | Scalar::BytesSent
-                | Scalar::BytesReceived
-                | Scalar::OutputTokens
-                | Scalar::InputTokens => Self::Smaller,
+            Figure::Scalar(scalar) => match scalar.distortion() {
+                Distortion::Exact => Self::None,
+                Distortion::Smaller => Self::Smaller,
+                Distortion::Any => Self::Any,
             },
         }
     }

@@ -19,7 +19,6 @@ mod shares;
 mod tests;
 mod times;
 
-use prony_core::record::Broadcast;
 use prony_core::threshold::{Counted, Figure, Relation, Scalar, Threshold, Unit};
 use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
@@ -264,45 +263,36 @@ impl Summary {
 
     fn scalar(&self, scalar: Scalar) -> Known<'static> {
         let t = &self.main;
+        let value = t.number(scalar);
         let or_none = |value: Option<f64>| value.map_or(Known::NOTHING, Known::exact);
         match scalar {
             Scalar::Rate => Known::estimate(t.rate(), self.rate_interval()),
-            Scalar::SentRate => or_none(self.sent_rate()),
             Scalar::SessionRate => session_rate(t),
             Scalar::Throughput => {
                 let rate = t.bytes_per_second();
                 Known::estimate(rate, per_second(t, rate, |cell| cell.bytes as f64))
             }
-            Scalar::Requests => Known::exact(t.started as f64),
-            Scalar::Sent => Known::exact(t.sent as f64),
-            Scalar::Replies => Known::exact(t.replies as f64),
-            Scalar::Stray => Known::exact(t.stray.iter().sum::<u64>() as f64),
-            Scalar::Connects => Known::exact(t.connects as f64),
-            Scalar::Connections => Known::exact(t.connected as f64),
-            Scalar::Handshakes => Known::exact(t.times.handshake.count() as f64),
-            Scalar::BytesSent => Known::exact(t.bytes_sent as f64),
-            Scalar::BytesReceived => Known::exact(t.bytes_received() as f64),
-            Scalar::Concurrency => Known::exact(t.concurrency()),
-            Scalar::InFlightMax => Known::exact(t.in_flight_max as f64),
-            Scalar::Streams => or_none(t.streams_mean()),
-            Scalar::StreamsMax => or_none(t.http2.as_deref().map(|h| h.open_max.into())),
             Scalar::TokenRate => {
                 let per_chunk = t.tokens_per_chunk().unwrap_or(0.0);
-                by_second(t, t.token_rate(), |tokens| &tokens.chunks_by_second, per_chunk)
+                by_second(t, value, |tokens| &tokens.chunks_by_second, per_chunk)
             }
-            Scalar::ChunkRate => {
-                by_second(t, t.chunk_rate(), |tokens| &tokens.chunks_by_second, 1.0)
-            }
-            Scalar::Goodput => by_second(t, t.goodput(), |tokens| &tokens.good_by_second, 1.0),
-            Scalar::OutputTokens => or_none(t.output_tokens().map(|n| n as f64)),
-            Scalar::InputTokens => or_none(t.input_tokens().map(|n| n as f64)),
-            Scalar::WindowTime => or_none(t.http2.as_deref().map(|h| h.blocked_time.0 as f64)),
-            Scalar::Reach => or_none(t.broadcast.as_deref().and_then(Broadcast::reach)),
+            Scalar::ChunkRate => by_second(t, value, |tokens| &tokens.chunks_by_second, 1.0),
+            Scalar::Goodput => by_second(t, value, |tokens| &tokens.good_by_second, 1.0),
+            // These are of the whole run.
+            Scalar::SentRate => or_none(self.sent_rate()),
             Scalar::Busy => or_none(self.busiest().map(|(_, share)| share)),
             Scalar::CpuPerRequest => {
                 let ended = self.ended();
                 or_none((ended > 0).then(|| self.cpu().0 as f64 / ended as f64))
             }
+            _ => or_none(value),
         }
+    }
+
+    /// A figure that is one number, with its 95 % confidence interval if it is an estimate and has
+    /// one. `None` where the run has no such thing.
+    pub fn number(&self, scalar: Scalar) -> Option<(f64, Option<Interval>)> {
+        let known = self.scalar(scalar);
+        Some((known.value?, known.interval.ok().flatten()))
     }
 }
