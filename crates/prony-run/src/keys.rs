@@ -3,11 +3,12 @@
 //! written, and the command line is built, from these tables.
 
 mod http2;
+mod stream;
 mod tls;
 
 use std::ops::RangeInclusive;
 
-use prony_core::plan::{Http2Spec, TlsSpec};
+use prony_core::plan::{Http2Spec, StreamPlan, TlsSpec};
 use prony_core::units::{self, Span};
 
 use crate::values;
@@ -38,6 +39,12 @@ pub struct Key<T: 'static> {
     pub help: &'static str,
     /// The rest, if there is any.
     pub more: Option<&'static str>,
+    /// An option without which it is refused, by its name without dashes.
+    pub needs: Option<&'static str>,
+    /// An option with which it is refused.
+    pub excludes: Option<&'static str>,
+    /// Whether plan files are written with its default, too.
+    pub is_always_written: bool,
     /// What it sets.
     pub field: Field<T>,
 }
@@ -51,6 +58,10 @@ pub enum Field<T: 'static> {
     Size(fn(&mut T) -> &mut u32, RangeInclusive<u32>, &'static str),
     /// A time above 0, or none.
     Time(fn(&mut T) -> &mut Option<Span>),
+    /// A number above 0, or none.
+    Count(fn(&mut T) -> &mut Option<u64>),
+    /// A text, or none.
+    Text(fn(&mut T) -> &mut Option<String>),
     /// A word, with what it sets.
     Word(&'static [(&'static str, Set<T>)]),
     /// A list of names.
@@ -78,9 +89,9 @@ pub struct Names<T: 'static> {
 pub enum Value {
     /// Of a flag.
     Set(bool),
-    /// Of a size.
+    /// Of a size, or a count.
     Number(u64),
-    /// A word, or a time.
+    /// A text, a word, or a time.
     Text(String),
     /// A list of names.
     Names(Vec<String>),
@@ -93,7 +104,18 @@ impl<T: 'static> Key<T> {
         help: &'static str,
         field: Field<T>,
     ) -> Self {
-        Self { option, alias: None, key: None, value, help, more: None, field }
+        Self {
+            option,
+            alias: None,
+            key: None,
+            value,
+            help,
+            more: None,
+            needs: None,
+            excludes: None,
+            is_always_written: false,
+            field,
+        }
     }
 
     const fn flag(
@@ -110,6 +132,23 @@ impl<T: 'static> Key<T> {
         field: fn(&mut T) -> &mut Option<Span>,
     ) -> Self {
         Self::new(option, "T", help, Field::Time(field))
+    }
+
+    const fn count(
+        option: &'static str,
+        help: &'static str,
+        field: fn(&mut T) -> &mut Option<u64>,
+    ) -> Self {
+        Self::new(option, "N", help, Field::Count(field))
+    }
+
+    const fn text(
+        option: &'static str,
+        value: &'static str,
+        help: &'static str,
+        field: fn(&mut T) -> &mut Option<String>,
+    ) -> Self {
+        Self::new(option, value, help, Field::Text(field))
     }
 
     const fn size(
@@ -138,6 +177,24 @@ impl<T: 'static> Key<T> {
     /// With more help.
     const fn more(mut self, more: &'static str) -> Self {
         self.more = Some(more);
+        self
+    }
+
+    /// Refused without this option.
+    const fn needs(mut self, other: &'static str) -> Self {
+        self.needs = Some(other);
+        self
+    }
+
+    /// Refused with this option.
+    const fn excludes(mut self, other: &'static str) -> Self {
+        self.excludes = Some(other);
+        self
+    }
+
+    /// Written with its default, too.
+    const fn always_written(mut self) -> Self {
+        self.is_always_written = true;
         self
     }
 
@@ -178,6 +235,8 @@ impl<T: Keyed> Key<T> {
                 *field(part) = size.ok_or_else(|| (*why).to_owned())?;
             }
             Field::Time(field) => *field(part) = Some(values::positive_span(text)?),
+            Field::Count(field) => *field(part) = Some(values::positive(text)?),
+            Field::Text(field) => *field(part) = Some(text.to_owned()),
             Field::Word(words) => match words.iter().find(|(word, _)| *word == text) {
                 Some((_, set)) => set(part),
                 None => return Err(format!("'{text}' is unknown; write {}", either(words))),
@@ -187,9 +246,10 @@ impl<T: Keyed> Key<T> {
         Ok(())
     }
 
-    /// Its value; `None` if it is the default.
+    /// Its value for a plan file; `None` if it is the default, unless that is always written.
     pub fn get(&self, part: &T) -> Option<Value> {
-        self.value_of(part).filter(|value| self.value_of(&T::default()).as_ref() != Some(value))
+        let is_default = |value: &Value| self.value_of(&T::default()).as_ref() == Some(value);
+        self.value_of(part).filter(|value| self.is_always_written || !is_default(value))
     }
 
     fn value_of(&self, part: &T) -> Option<Value> {
@@ -198,6 +258,8 @@ impl<T: Keyed> Key<T> {
             Field::Flag(field) => Some(Value::Set(*field(&mut copy))),
             Field::Size(field, ..) => Some(Value::Number((*field(&mut copy)).into())),
             Field::Time(field) => field(&mut copy).map(|time| Value::Text(time.to_string())),
+            Field::Count(field) => field(&mut copy).map(Value::Number),
+            Field::Text(field) => field(&mut copy).clone().map(Value::Text),
             Field::Word(words) => {
                 // The word that changes nothing.
                 let is_set = |(_, set): &&(&str, Set<T>)| {
@@ -218,6 +280,8 @@ impl<T> Field<T> {
             Self::Flag(_) => "true or false",
             Self::Size(..) => "a size in bytes, such as 65536 or \"64k\"",
             Self::Time(_) => "a time",
+            Self::Count(_) => "a number",
+            Self::Text(_) => "a text",
             Self::Word(_) => "a word",
             Self::Names(names) => names.what,
         }
@@ -232,7 +296,8 @@ pub fn words_of(option: &str) -> Option<Vec<&'static str>> {
             _ => None,
         }
     }
-    of::<Http2Spec>(option).or_else(|| of::<TlsSpec>(option))
+    let of_http2 = of::<Http2Spec>(option).or_else(|| of::<TlsSpec>(option));
+    of_http2.or_else(|| of::<StreamPlan>(option))
 }
 
 /// `a, b or c`.
@@ -252,11 +317,12 @@ mod tests {
     fn check<T: Keyed + std::fmt::Debug>(other: impl Fn(&Key<T>) -> &'static str) {
         let default = T::default();
         for key in T::KEYS {
-            assert_eq!(key.get(&default), None, "{}", key.option);
+            assert_eq!(key.get(&default).is_some(), key.is_always_written, "{}", key.option);
             let mut part = default.clone();
             key.set(&mut part, other(key)).expect("a value");
-            let set: Vec<_> =
-                T::KEYS.iter().filter_map(|k| Some((k.option, k.get(&part)?))).collect();
+            let is_set = |other: &&Key<T>| other.get(&part) != other.get(&default);
+            let set = T::KEYS.iter().filter(is_set);
+            let set: Vec<_> = set.filter_map(|k| Some((k.option, k.get(&part)?))).collect();
             let [(option, value)] = &set[..] else { panic!("{}: {set:?}", key.option) };
             assert_eq!(*option, key.option);
             let text = match value {
@@ -284,6 +350,11 @@ mod tests {
             "--groups" => "P-256,x25519",
             "--alpn" => "h2,http/1.1",
             _ => "session",
+        });
+        check::<StreamPlan>(|key| match key.option {
+            "--stream" => "whole",
+            "--stream-time" => "3s",
+            _ => "5",
         });
     }
 

@@ -52,6 +52,12 @@ pub enum StreamFormat {
     Whole,
 }
 
+impl Default for StreamPlan {
+    fn default() -> Self {
+        Self::new(StreamFormat::Sse)
+    }
+}
+
 impl StreamPlan {
     /// Streams of this format, which the server ends.
     pub fn new(format: StreamFormat) -> Self {

@@ -1,16 +1,14 @@
 //! The table `[stream]` of a plan file.
 
-use prony_core::plan::{StreamFormat, StreamPlan, TokenPlan};
+use prony_core::plan::{StreamPlan, TokenPlan};
 use toml::de::DeValue;
 
+use super::keyed;
 use super::reader::Section;
 use super::requests::Requests;
-use super::words::{DIALECT, STREAM, word};
+use super::words::{DIALECT, word};
 use super::written::{line, quoted};
 use crate::builder::Draft;
-use crate::values;
-
-const TEXT: &str = "a text";
 
 impl<'a> Requests<'a> {
     /// Reads the table `[stream]`, if it exists.
@@ -22,16 +20,7 @@ impl<'a> Requests<'a> {
         };
         let mut section = Section::new("[stream]", item.at, table);
         let problems = &mut self.problems;
-        let format = section.take("format").and_then(|i| i.word(problems, STREAM));
-        let mut plan = StreamPlan::new(format.unwrap_or(StreamFormat::Sse));
-        let text = |text: &str| Ok::<_, String>(text.to_owned());
-        plan.content = section.take("content-pointer").and_then(|i| i.parse(problems, TEXT, text));
-        plan.until = section.take("until-event").and_then(|i| i.parse(problems, TEXT, text));
-        plan.end = section.take("require-end").and_then(|i| i.parse(problems, TEXT, text));
-        let count = section.take("events");
-        plan.count = count.and_then(|i| i.parse(problems, "a number", values::positive));
-        let time = section.take("time");
-        plan.time = time.and_then(|i| i.parse(problems, "a time", values::positive_span));
+        let mut plan: StreamPlan = keyed::read(&mut section, problems);
         plan.tokens =
             section.take("tokens").and_then(|i| i.word(problems, DIALECT)).map(TokenPlan::new);
         if let Some(item) = section.take("slo") {
@@ -47,6 +36,7 @@ impl<'a> Requests<'a> {
             }
         }
         if let Some(item) = section.take("tokenizer") {
+            let text = |text: &str| Ok::<_, String>(text.to_owned());
             let path = item.parse(problems, "the path of a file", text);
             match (&mut plan.tokens, path) {
                 (Some(tokens), Some(path)) => tokens.tokenizer = Some(path.into()),
@@ -56,9 +46,6 @@ impl<'a> Requests<'a> {
                 }
                 _ => {}
             }
-        }
-        if let Some(reconnect) = section.take("reconnect").and_then(|i| i.boolean(problems)) {
-            plan.reconnect = reconnect;
         }
         section.finish(problems);
         if let Err(why) = plan.check() {
@@ -71,25 +58,7 @@ impl<'a> Requests<'a> {
 /// Writes the table `[stream]`.
 pub(super) fn explain(plan: &StreamPlan, out: &mut String) {
     out.push_str("\n[stream]\n");
-    line(out, "format", quoted(word(STREAM, &plan.format)));
-    if let Some(pointer) = &plan.content {
-        line(out, "content-pointer", quoted(pointer));
-    }
-    if let Some(count) = plan.count {
-        line(out, "events", count);
-    }
-    if let Some(time) = plan.time {
-        line(out, "time", quoted(&time.to_string()));
-    }
-    if let Some(text) = &plan.until {
-        line(out, "until-event", quoted(text));
-    }
-    if let Some(text) = &plan.end {
-        line(out, "require-end", quoted(text));
-    }
-    if plan.reconnect {
-        line(out, "reconnect", true);
-    }
+    keyed::explain(plan, out);
     if let Some(tokens) = &plan.tokens {
         line(out, "tokens", quoted(word(DIALECT, &tokens.dialect)));
         if !tokens.slo.is_empty() {

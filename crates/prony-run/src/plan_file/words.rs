@@ -1,8 +1,7 @@
 //! The words of a plan file, for reading and writing.
 
 use prony_core::plan::{
-    AtLimit, Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, RetryOn, StreamFormat,
-    TokenDialect,
+    AtLimit, Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, RetryOn, TokenDialect,
 };
 use prony_core::script::{Exhausted, PickRow};
 
@@ -47,14 +46,6 @@ pub(super) const PLACEMENT: Words<Placement> =
 
 pub(super) const DIALECT: Words<TokenDialect> =
     &[("openai", TokenDialect::OpenAi), ("anthropic", TokenDialect::Anthropic)];
-
-pub(super) const STREAM: Words<StreamFormat> = &[
-    ("sse", StreamFormat::Sse),
-    ("ndjson", StreamFormat::Ndjson),
-    ("chunks", StreamFormat::Chunks),
-    ("messages", StreamFormat::Messages),
-    ("whole", StreamFormat::Whole),
-];
 
 /// How bodies are compressed.
 pub(super) const COMPRESS: Words<()> = &[("gzip", ())];

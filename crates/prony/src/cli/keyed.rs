@@ -51,12 +51,19 @@ impl<T: Headed> FromArgMatches for Given<T> {
     }
 }
 
+/// Whether an option with this ID is one of them.
+pub(super) fn has<T: Headed>(id: &str) -> bool {
+    T::KEYS.iter().any(|key| key.long() == id)
+}
+
 fn option<T: Headed>(key: &'static Key<T>) -> Arg {
     let arg = Arg::new(key.long()).long(key.long()).help_heading(T::HEADING).help(key.help);
     let arg = match key.more {
         Some(more) => arg.long_help(format!("{}\n\n{more}", key.help)),
         None => arg,
     };
+    let arg = key.needs.into_iter().fold(arg, Arg::requires);
+    let arg = key.excludes.into_iter().fold(arg, Arg::conflicts_with);
     let arg = key.alias.into_iter().fold(arg, Arg::visible_alias);
     if let Field::Flag(_) = key.field {
         return arg.action(ArgAction::SetTrue);

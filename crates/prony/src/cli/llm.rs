@@ -196,7 +196,7 @@ impl LlmArgs {
             ("--content-type", load.content_type.is_some(), "requests are JSON"),
             ("--form", load.form.is_asked(), "requests are JSON"),
             (load.varied.asked().unwrap_or_default(), load.varied.asked().is_some(), bodies),
-            ("--stream", load.stream.stream.is_some(), streams),
+            ("--stream", load.stream.plan().is_some(), streams),
             ("--location", load.follow.location, "models do not redirect their requests"),
             ("--grpc", load.grpc.is_asked(&load.urls), "requests are those of HTTP"),
             ("ws://", is_websocket, "requests are those of HTTP"),

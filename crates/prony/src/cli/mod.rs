@@ -31,7 +31,7 @@ pub mod serve;
 pub mod shard;
 pub mod shown;
 pub mod spectrum;
-pub mod stream;
+mod stream;
 mod text;
 pub mod tls;
 pub mod trace;
@@ -54,7 +54,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use prony_core::plan::{HttpVersion, Pick};
+use prony_core::plan::{HttpVersion, Pick, StreamPlan};
 use prony_core::schedule::{ArrivalsArg, RatePlan};
 use prony_core::units::Span;
 
@@ -70,6 +70,7 @@ use form::FormArgs;
 use grpc::GrpcArgs;
 use http2::Http2Args;
 use import::ImportArgs;
+use keyed::Given;
 use llm::LlmArgs;
 use merge::MergeArgs;
 pub(crate) use names::command_meant;
@@ -85,7 +86,6 @@ use selftest::SelftestArgs;
 use serve::ServeArgs;
 use shard::ShardArgs;
 use spectrum::SpectrumArgs;
-use stream::StreamArgs;
 use text::{
     CAPACITY_END, COMPARE_END, ECHO_END, IMPORT_END, LLM_END, LONG_END, MERGE_END, RAY_JOB_END,
     RECORD_END, REPLAY_END, REPORT_END, RTT_END, RUN_END, SELFTEST_END, SERVE_END, SHORT_END,
@@ -114,7 +114,7 @@ const HOSTS: &str = "Several hosts";
 /// Whether the option with this ID is one of streams, gRPC or redirects: loads whose replies are
 /// decided otherwise have none of them.
 fn is_of_streams(id: &str) -> bool {
-    stream::IDS.contains(&id) || grpc::IDS.contains(&id) || follow::IDS.contains(&id)
+    keyed::has::<StreamPlan>(id) || grpc::IDS.contains(&id) || follow::IDS.contains(&id)
 }
 
 /// A load generator and latency meter for network services.
@@ -534,7 +534,7 @@ pub struct LoadArgs {
     pub websocket: WebSocketArgs,
     /// The options of streams.
     #[command(flatten)]
-    pub stream: StreamArgs,
+    pub(crate) stream: Given<StreamPlan>,
     /// The options of language models.
     #[command(flatten)]
     pub llm: LlmArgs,

@@ -259,7 +259,7 @@ impl ReplayArgs {
             ("--trace", load.trace.trace.is_some(), "use it with the URL of one of its requests"),
             ("--tui", load.output.tui, "the rate is that of the log"),
             ("--grpc", load.grpc.is_asked(&[]), "the requests of a log are those of HTTP"),
-            ("--stream", load.stream.stream.is_some(), streams),
+            ("--stream", load.stream.plan().is_some(), streams),
             ("--location", load.follow.location, "redirects that were followed are in the log"),
             ("--model", load.llm.is_asked(), requests),
         ];
