@@ -24,19 +24,15 @@ const STATUSES: &str = "statuses of gRPC, as \"OK,NOT_FOUND\"";
 impl<'a> Requests<'a> {
     /// Reads the table `[grpc]`; `None`: the plan has no calls of gRPC.
     pub(super) fn grpc(&mut self, top: &mut Section<'a>, draft: &mut Draft) -> Option<GrpcDraft> {
-        let Some(item) = top.take("grpc") else {
+        let table = top.table("grpc", "[grpc]", &mut self.problems);
+        let Some(mut section) = table else {
             if !self.is_grpc {
                 return None;
             }
             draft.http = Some(HttpVersion::Http2Only);
             return Some(GrpcDraft::default());
         };
-        let DeValue::Table(table) = item.value else {
-            item.wrong_type(&mut self.problems, "a table: [grpc]");
-            return None;
-        };
         draft.http = Some(HttpVersion::Http2Only);
-        let mut section = Section::new("[grpc]", item.at, table);
         let mut files = |key| section.take(key).map_or_else(Vec::new, |item| self.paths(item));
         let (protos, folders, sets) = (files("proto"), files("proto-path"), files("protoset"));
         let encoded = section.take("encoded").and_then(|i| i.boolean(&mut self.problems));
@@ -47,7 +43,7 @@ impl<'a> Requests<'a> {
         let from = from.and_then(|i| i.word(&mut self.problems, TIMEOUT_FROM));
         let encoding = section.take("encoding");
         let encoding = encoding.and_then(|i| i.word(&mut self.problems, ENCODING));
-        let messages = self.messages(&mut section, item.at);
+        let messages = self.messages(&mut section);
         section.finish(&mut self.problems);
         let encoded = encoded.unwrap_or(false);
         Some(GrpcDraft {
@@ -64,7 +60,7 @@ impl<'a> Requests<'a> {
     }
 
     /// Reads the schedule of messages.
-    pub(super) fn messages(&mut self, section: &mut Section<'a>, at: usize) -> MessagesDraft {
+    pub(super) fn messages(&mut self, section: &mut Section<'a>) -> MessagesDraft {
         let problems = &mut self.problems;
         let rate = section.take("messages");
         let rate = rate.and_then(|i| i.parse(problems, "a rate: \"10/s\"", values::message_rate));
@@ -80,7 +76,7 @@ impl<'a> Requests<'a> {
             MessagesDraft { rate, arrivals: arrivals.unwrap_or_default(), count, time, reply };
         if draft.lacks_rate() {
             let what = "the table has options of a schedule of messages, but no rate: `messages`";
-            problems.add(at, what);
+            problems.add(section.at, what);
         }
         draft
     }

@@ -1,7 +1,6 @@
 //! The table `[http2]` of a plan file.
 
 use prony_core::plan::{Http2Spec, Placement, Plan};
-use toml::de::DeValue;
 
 use super::keyed;
 use super::reader::Section;
@@ -17,17 +16,13 @@ const NUMBER: &str = "a number";
 impl<'a> Requests<'a> {
     /// Reads the table `[http2]`, if it exists.
     pub(super) fn http2(&mut self, top: &mut Section<'a>, draft: &mut Draft) {
-        let Some(item) = top.take("http2") else { return };
-        let DeValue::Table(table) = item.value else {
-            item.wrong_type(&mut self.problems, "a table: [http2]");
-            return;
-        };
+        let table = top.table("http2", "[http2]", &mut self.problems);
+        let Some(mut section) = table else { return };
         if !draft.http.is_some_and(|http| http.is_http2()) {
             let what =
                 "[http2] has no effect: add `http = \"2\"` (or \"2-only\") before the tables";
-            self.problems.add(item.at, what);
+            self.problems.add(section.at, what);
         }
-        let mut section = Section::new("[http2]", item.at, table);
         let problems = &mut self.problems;
         let streams = section.take("streams");
         let streams = streams.and_then(|i| i.parse(problems, NUMBER, values::pipeline));

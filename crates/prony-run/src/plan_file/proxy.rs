@@ -1,7 +1,6 @@
 //! The table `[proxy]` of a plan file.
 
 use prony_core::plan::ProxySpec;
-use toml::de::DeValue;
 
 use super::reader::Section;
 use super::requests::Requests;
@@ -10,17 +9,12 @@ use super::written::{line, quoted};
 impl<'a> Requests<'a> {
     /// Reads the table `[proxy]`, if it exists.
     pub(super) fn proxy(&mut self, top: &mut Section<'a>) -> Option<Box<ProxySpec>> {
-        let item = top.take("proxy")?;
-        let DeValue::Table(table) = item.value else {
-            item.wrong_type(&mut self.problems, "a table: [proxy]");
-            return None;
-        };
-        let mut section = Section::new("[proxy]", item.at, table);
+        let mut section = top.table("proxy", "[proxy]", &mut self.problems)?;
         let problems = &mut self.problems;
         let address = section.take("address");
         if address.is_none() {
             let what = "[proxy] needs an address: address = \"http://HOST:PORT\"";
-            problems.add(item.at, what);
+            problems.add(section.at, what);
         }
         let spec =
             address.and_then(|i| i.parse(problems, "\"http://HOST:PORT\"", ProxySpec::parse));

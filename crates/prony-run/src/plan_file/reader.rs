@@ -266,6 +266,21 @@ impl<'a> Section<'a> {
         Some(item)
     }
 
+    /// The table with this key, if it exists. `what` is its name in errors: `[tls]`.
+    pub(super) fn table(
+        &mut self,
+        key: &'static str,
+        what: &'static str,
+        problems: &mut Problems<'_>,
+    ) -> Option<Self> {
+        let item = self.take(key)?;
+        let DeValue::Table(table) = item.value else {
+            item.wrong_type(problems, &format!("a table: {what}"));
+            return None;
+        };
+        Some(Self::new(what, item.at, table))
+    }
+
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }

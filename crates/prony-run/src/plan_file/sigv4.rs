@@ -4,7 +4,6 @@ use std::env;
 
 use prony_core::plan::{AwsSigning, Data, Secret};
 use prony_core::script::{Template, is_name};
-use toml::de::DeValue;
 
 use super::reader::Section;
 use super::requests::Requests;
@@ -13,22 +12,18 @@ use super::written::{line, quoted};
 impl<'a> Requests<'a> {
     /// Reads the table `[aws-sigv4]`, if it exists.
     pub(super) fn aws_sigv4(&mut self, top: &mut Section<'a>) -> Option<Box<AwsSigning>> {
-        let item = top.take("aws-sigv4")?;
-        let DeValue::Table(table) = item.value else {
-            item.wrong_type(&mut self.problems, "a table: [aws-sigv4]");
-            return None;
-        };
-        let mut section = Section::new("[aws-sigv4]", item.at, table);
+        let mut section = top.table("aws-sigv4", "[aws-sigv4]", &mut self.problems)?;
         let mut text = |key: &'static str| {
             section.take(key).and_then(|item| item.string(&mut self.problems, "a text"))
         };
         let names = (text("region"), text("service"));
         let key = [text("access-key"), text("secret-key"), text("token")];
+        let at = section.at;
         section.finish(&mut self.problems);
         let (Some(region), Some(service)) = names else {
             let what = "[aws-sigv4] needs a region and a service, as region = \"eu-central-1\" and \
                         service = \"execute-api\"";
-            self.problems.add(item.at, what);
+            self.problems.add(at, what);
             return None;
         };
         Some(Box::new(aws_signing((region.to_owned(), service.to_owned()), key)))

@@ -1,7 +1,6 @@
 //! The table `[stream]` of a plan file.
 
 use prony_core::plan::{StreamPlan, TokenPlan};
-use toml::de::DeValue;
 
 use super::keyed;
 use super::reader::Section;
@@ -13,12 +12,8 @@ use crate::builder::Draft;
 impl<'a> Requests<'a> {
     /// Reads the table `[stream]`, if it exists.
     pub(super) fn stream(&mut self, top: &mut Section<'a>, draft: &mut Draft) {
-        let Some(item) = top.take("stream") else { return };
-        let DeValue::Table(table) = item.value else {
-            item.wrong_type(&mut self.problems, "a table: [stream]");
-            return;
-        };
-        let mut section = Section::new("[stream]", item.at, table);
+        let table = top.table("stream", "[stream]", &mut self.problems);
+        let Some(mut section) = table else { return };
         let problems = &mut self.problems;
         let mut plan: StreamPlan = keyed::read(&mut section, problems);
         plan.tokens =
@@ -47,10 +42,10 @@ impl<'a> Requests<'a> {
                 _ => {}
             }
         }
-        section.finish(problems);
         if let Err(why) = plan.check() {
-            problems.add(item.at, why);
+            problems.add(section.at, why);
         }
+        section.finish(problems);
         draft.stream = Some(Box::new(plan));
     }
 }

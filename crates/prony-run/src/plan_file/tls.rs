@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use prony_core::layer::{check_certificates, check_key};
 use prony_core::plan::TlsSpec;
-use toml::de::DeValue;
 
 use super::keyed;
 use super::reader::{Item, Section};
@@ -18,16 +17,12 @@ const FILE: &str = "the name of a file, or its text (PEM)";
 impl<'a> Requests<'a> {
     /// Reads the table `[tls]`, if it exists.
     pub(super) fn tls(&mut self, top: &mut Section<'a>, draft: &mut Draft) {
-        let Some(item) = top.take("tls") else { return };
-        let DeValue::Table(table) = item.value else {
-            item.wrong_type(&mut self.problems, "a table: [tls]");
-            return;
-        };
+        let table = top.table("tls", "[tls]", &mut self.problems);
+        let Some(mut section) = table else { return };
         if !self.endpoints.iter().any(|e| e.tls_name().is_some()) {
             let what = "[tls] has no effect: no URL of the plan starts with https://";
-            self.problems.add(item.at, what);
+            self.problems.add(section.at, what);
         }
-        let mut section = Section::new("[tls]", item.at, table);
         let spec = self.tls_spec(&mut section);
         let name = section.take("sni").and_then(|i| i.string(&mut self.problems, "a name"));
         draft.server_name = name.map(str::to_owned);

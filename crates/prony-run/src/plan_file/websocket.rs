@@ -2,7 +2,6 @@
 
 use prony_core::plan::{Plan, WebSocketPlan};
 use prony_core::units::Span;
-use toml::de::DeValue;
 
 use super::grpc::explain_messages;
 use super::reader::Section;
@@ -27,18 +26,14 @@ impl<'a> Requests<'a> {
             let what = "URLs are all of WebSocket, or none; use ws:// for all";
             self.problems.add(0, what);
         }
-        let Some(item) = top.take("websocket") else {
+        let table = top.table("websocket", "[websocket]", &mut self.problems);
+        let Some(mut section) = table else {
             return self.is_websocket.then(WebSocketDraft::default);
         };
-        let DeValue::Table(table) = item.value else {
-            item.wrong_type(&mut self.problems, "a table: [websocket]");
-            return None;
-        };
-        let mut section = Section::new("[websocket]", item.at, table);
         let binary = section.take("binary").and_then(|i| i.boolean(&mut self.problems));
         let subprotocols = section.take("subprotocols");
         let subprotocols = subprotocols.and_then(|i| i.texts(&mut self.problems, NAMES));
-        let messages = self.messages(&mut section, item.at);
+        let messages = self.messages(&mut section);
         let over = section.take("messages-over");
         let over = over.and_then(|i| i.word(&mut self.problems, OVER)).unwrap_or(false);
         let compress = section.take("compress").and_then(|i| i.boolean(&mut self.problems));
