@@ -1,6 +1,6 @@
 //! The options of `prony capacity`.
 
-use clap::{Arg, Args, ValueEnum};
+use clap::{Args, ValueEnum};
 use prony_core::plan::Think;
 use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
 use prony_core::units::Span;
@@ -8,6 +8,7 @@ use prony_report::Format;
 use prony_run::error::Error;
 use prony_stats::capacity::By;
 
+use super::typed::Refused;
 use super::{LoadArgs, values};
 
 const SEARCH: &str = "Search";
@@ -64,33 +65,20 @@ pub struct CapacityArgs {
     pub load: LoadArgs,
 }
 
-/// The options of a load that a search refuses, or that do nothing in it, by their IDs: the help
-/// does not list them.
-pub(super) const REFUSED: [&str; 18] = [
-    "rate",
-    "duration",
-    "requests",
-    "sessions",
-    "warmup",
-    "until",
-    "think",
-    "ramp_up",
-    "shard",
-    "start_at",
-    "explain",
-    "tui",
-    "no_tui",
-    "histogram",
-    "github",
-    "label",
-    "raw",
-    "trace",
-];
+const OF_SEARCH: &str = "the search sets the rates and lengths of its trials";
+const WHOLE: &str = "a search has its own progress and its own report";
 
-/// Hides an option that a search refuses.
-pub(super) fn hide_refused(arg: Arg) -> Arg {
-    if REFUSED.contains(&arg.get_id().as_str()) { arg.hide(true) } else { arg }
-}
+/// The options of a load that a search refuses.
+pub(super) const REFUSED: Refused = Refused {
+    by: "prony capacity",
+    options: &[
+        (&["--rate", "--duration", "--requests", "--sessions", "--warmup", "--until"], OF_SEARCH),
+        (&["--ramp-up"], "the users of a trial start at once"),
+        (&["--shard", "--start-at"], "the search starts its trials itself; --hosts splits them"),
+        (&["--explain", "--tui", "--histogram", "--github", "--label", "--raw", "--trace"], WHOLE),
+    ],
+    hidden: &["--think", "--no-tui"],
+};
 
 impl CapacityArgs {
     /// The options of the trials; refuses those that a search sets itself.
@@ -99,36 +87,18 @@ impl CapacityArgs {
     /// One sentence that names the option.
     pub fn of_trials(&self) -> Result<LoadArgs, Error> {
         let load = &self.load;
-        let of_search = "the search sets the rates and lengths of its trials";
+        REFUSED.check(&load.typed)?;
         let is_open = self.by == ByArg::Rate;
         let closed = "a search by rate runs open loops, which do not wait for replies";
         let open = "a search by connections runs closed loops, which have no arrivals";
-        let split = "the search starts its trials itself; --hosts splits them";
-        let whole = "a search has its own progress and its own report";
         let own = load
             .arrivals
             .as_ref()
             .is_some_and(|a| !matches!(a, ArrivalsArg::Process(arrivals) if arrivals.has_rate()));
         let refused = [
-            ("--rate", load.rate.is_some(), of_search),
-            ("--duration", load.duration.is_some(), of_search),
-            ("--requests", load.requests.is_some(), of_search),
-            ("--sessions", load.sessions.is_some(), of_search),
-            ("--warmup", load.warmup > Span::ZERO, of_search),
-            ("--until", !load.until.until.is_empty(), of_search),
             ("--arrivals", load.arrivals.is_some() && !is_open, open),
             ("--arrivals", own, "the search sets the rates; use poisson, gamma or fixed"),
             ("--think", is_open && load.closed.think.is_some_and(|t| t != Think::None), closed),
-            ("--ramp-up", load.closed.ramp_up.is_some(), "the users of a trial start at once"),
-            ("--shard", load.shard.shard.is_some(), split),
-            ("--start-at", load.shard.start_at.is_some(), split),
-            ("--explain", load.explain, whole),
-            ("--tui", load.output.tui, whole),
-            ("--histogram", load.output.to.histogram, whole),
-            ("--github", load.output.to.github, whole),
-            ("--label", load.output.label.is_some(), whole),
-            ("--raw", load.raw.raw.is_some(), whole),
-            ("--trace", load.trace.trace.is_some(), whole),
         ];
         if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
             return Err(Error::Conflict(option, "prony capacity", why));
@@ -257,7 +227,8 @@ mod tests {
             let Some(Command::Capacity(args)) = cli.command else { panic!("{line}") };
             assert!(args.of_trials().is_err(), "{line}");
         }
-        // --no-tui is the same as the default.
-        assert_eq!(given.len() + 1, REFUSED.len());
+        // With --think, which only loads by connections have.
+        let refused: usize = REFUSED.options.iter().map(|(options, _)| options.len()).sum();
+        assert_eq!(given.len(), refused + 1);
     }
 }

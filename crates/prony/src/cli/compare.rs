@@ -6,6 +6,7 @@ use prony_run::values::at_most;
 use prony_server::serve::Latency;
 use prony_stats::comparison::{Figure, Limit, MARGIN, ROUNDS_MAX, ROUNDS_MIN};
 
+use super::typed::Refused;
 use super::{LoadArgs, SIMULATION, values};
 
 const COMPARISON: &str = "Comparison";
@@ -34,23 +35,10 @@ const SERVERS: &str = "Servers";
     mut_arg("warmup", |arg| {
         arg.default_value("500ms").help("Run the load this long before each block; not compared")
     }),
-    mut_arg("until", |arg| arg.long("until-goal").hide(true)),
-    mut_arg("threshold", |arg| arg.hide(true)),
-    mut_arg("undecided", |arg| arg.hide(true)),
-    mut_arg("percentile", |arg| arg.hide(true)),
-    mut_arg("shard", |arg| arg.hide(true)),
-    mut_arg("start_at", |arg| arg.hide(true)),
+    mut_arg("until", |arg| arg.long("until-goal")),
     mut_arg("hosts", |arg| {
         arg.help("Split each block over this number of workers")
     }),
-    mut_arg("on_loss", |arg| arg.hide(true)),
-    mut_arg("explain", |arg| arg.hide(true)),
-    mut_arg("tui", |arg| arg.hide(true)),
-    mut_arg("no_tui", |arg| arg.hide(true)),
-    mut_arg("histogram", |arg| arg.hide(true)),
-    mut_arg("label", |arg| arg.hide(true)),
-    mut_arg("raw", |arg| arg.hide(true)),
-    mut_arg("trace", |arg| arg.hide(true)),
     mut_arg("output", |arg| {
         arg.help("Also write a file: .html .svg .png .json .md; may be repeated").long_help(
             "Also write a file: .html .svg .png .json .md; may be repeated. The file name extension \
@@ -152,6 +140,27 @@ pub enum UntilWhen {
     #[default]
     Decided,
 }
+
+/// The options of a load that a comparison refuses.
+pub(crate) const REFUSED: Refused = Refused {
+    by: "prony compare",
+    options: &[(
+        &[
+            "--explain",
+            "--until-goal",
+            "--threshold",
+            "--percentile",
+            "--shard",
+            "--start-at",
+            "--tui",
+            "--histogram",
+            "--raw",
+            "--trace",
+        ],
+        "a comparison has many short loads; omit the option",
+    )],
+    hidden: &["--undecided", "--on-loss", "--no-tui", "--label"],
+};
 
 impl CompareArgs {
     /// The equivalence margin, as a share.

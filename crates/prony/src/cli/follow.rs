@@ -8,9 +8,6 @@ use prony_run::values;
 
 use super::REQUEST;
 
-/// The IDs of these options: loads of logs and of language models have none of them.
-pub(super) const IDS: [&str; 3] = ["location", "max_redirs", "redirect_to"];
-
 /// Options of redirects.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 pub struct FollowArgs {

@@ -12,6 +12,7 @@ use prony_run::error::Error;
 use prony_run::grpc::{GrpcDraft, MessagesDraft, prepare};
 
 use super::exec_options::ExecArgs;
+use super::typed::TypedOptions;
 use super::{GRPC, MESSAGES, values};
 
 /// Options of gRPC.
@@ -103,23 +104,6 @@ pub struct GrpcArgs {
     pub expect_grpc: Option<String>,
 }
 
-/// The IDs of these options.
-pub(super) const IDS: [&str; 13] = [
-    "grpc",
-    "proto",
-    "proto_path",
-    "protoset",
-    "grpc_timeout",
-    "grpc_timeout_from",
-    "grpc_encoding",
-    "messages",
-    "messages_count",
-    "messages_time",
-    "messages_arrivals",
-    "messages_reply",
-    "expect_grpc",
-];
-
 impl GrpcArgs {
     /// Whether the load has calls of gRPC.
     pub(crate) fn is_asked(&self, urls: &[String]) -> bool {
@@ -153,22 +137,21 @@ impl GrpcArgs {
     }
 
     /// Refuses options of gRPC without a call of gRPC.
-    pub(crate) fn check(&self, is_grpc: bool, is_websocket: bool) -> Result<(), Error> {
-        let is_given = self.messages.is_some() || self.messages_arrivals.is_some();
-        if is_given && !is_grpc && !is_websocket {
+    pub(crate) fn check(
+        &self,
+        typed: &TypedOptions,
+        is_grpc: bool,
+        is_websocket: bool,
+    ) -> Result<(), Error> {
+        let of_messages = typed.first(&["--messages", "--messages-arrivals"]);
+        if let Some(option) = of_messages.filter(|_| !is_grpc && !is_websocket) {
             let why = "requests of HTTP have no messages";
-            let option = if self.messages.is_some() { "--messages" } else { "--messages-arrivals" };
             return Err(Error::Needs(option, "a grpc:// or ws:// URL, or --grpc", why));
         }
-        let given = [
-            (!self.proto.is_empty(), "--proto"),
-            (!self.protoset.is_empty(), "--protoset"),
-            (self.grpc_timeout.is_some(), "--grpc-timeout"),
-            (self.grpc_encoding == "gzip", "--grpc-encoding"),
-            (self.expect_grpc.is_some(), "--expect-grpc"),
-        ];
-        match given.into_iter().find(|(is_given, _)| *is_given && !is_grpc) {
-            Some((_, option)) => {
+        let of_grpc =
+            ["--proto", "--protoset", "--grpc-timeout", "--grpc-encoding", "--expect-grpc"];
+        match typed.first(&of_grpc).filter(|_| !is_grpc) {
+            Some(option) => {
                 Err(Error::Needs(option, "a grpc:// URL or --grpc", "it is an option of gRPC"))
             }
             None => Ok(()),

@@ -6,6 +6,7 @@ use prony_run::error::Error;
 use prony_run::keys::Keyed as _;
 
 use super::keyed::{Given, Headed};
+use super::typed::TypedOptions;
 use super::{HTTP2, values};
 
 /// Options of HTTP/2.
@@ -72,7 +73,12 @@ impl Http2Args {
     }
 
     /// Refuses what does not fit the version.
-    pub(crate) fn check(&self, version: HttpVersion, pipeline: u32) -> Result<(), Error> {
+    pub(crate) fn check(
+        &self,
+        typed: &TypedOptions,
+        version: HttpVersion,
+        pipeline: u32,
+    ) -> Result<(), Error> {
         if version.is_http2() {
             return match pipeline {
                 1 => Ok(()),
@@ -83,12 +89,7 @@ impl Http2Args {
                 )),
             };
         }
-        let given = [
-            (self.streams.is_some(), "--streams"),
-            (self.fill, "--fill"),
-            (self.spread, "--spread"),
-        ];
-        let first = given.into_iter().find_map(|(is_given, option)| is_given.then_some(option));
+        let first = typed.first(&["--streams", "--fill", "--spread"]);
         match first.or_else(|| self.keys.options.first().copied()) {
             Some(option) => Err(Error::Needs(option, "--http 2", "it is an option of HTTP/2")),
             None => Ok(()),

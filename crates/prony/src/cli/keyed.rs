@@ -51,11 +51,6 @@ impl<T: Headed> FromArgMatches for Given<T> {
     }
 }
 
-/// Whether an option with this ID is one of them.
-pub(super) fn has<T: Headed>(id: &str) -> bool {
-    T::KEYS.iter().any(|key| key.long() == id)
-}
-
 fn option<T: Headed>(key: &'static Key<T>) -> Arg {
     let arg = Arg::new(key.long()).long(key.long()).help_heading(T::HEADING).help(key.help);
     let arg = match key.more {

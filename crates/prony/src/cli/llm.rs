@@ -15,7 +15,8 @@ use prony_run::error::Error;
 use prony_run::files::read_text;
 use serde_json::{Map, Value};
 
-use super::{LLM, LoadArgs, values};
+use super::typed::Refused;
+use super::{GRPC, LLM, LoadArgs, MESSAGES, STREAMS, values};
 
 /// How many prompts are drawn by default.
 const PROMPTS: u64 = 1_000;
@@ -141,22 +142,31 @@ fn fields(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// The options of a load that `prony llm` does not have, by their IDs: the help does not list them.
-const REFUSED: [&str; 13] = [
-    "urls_file",
-    "session_file",
-    "sessions",
-    "session_connections",
-    "method",
-    "body",
-    "content_type",
-    "form",
-    "body_lines",
-    "body_pick",
-    "glob",
-    "binary",
-    "subprotocol",
-];
+const BODIES: &str = "the requests are prompts; use --prompts or --body-fields";
+
+/// The options of a load that one on a language model does not have.
+pub(super) const REFUSED: Refused = Refused {
+    by: "--model",
+    options: &[
+        (&["--urls", "--session", "--method", "--body"], BODIES),
+        (&["--content-type", "--form"], "requests are JSON"),
+        (&["--body-lines", "--glob"], BODIES),
+        (&["--stream"], "replies are streams of tokens; use --no-streaming to change that"),
+        (&["--location"], "models do not redirect their requests"),
+    ],
+    hidden: &[
+        GRPC,
+        MESSAGES,
+        STREAMS,
+        "--sessions",
+        "--session-connections",
+        "--body-pick",
+        "--max-redirs",
+        "--redirect-to",
+        "--binary",
+        "--subprotocol",
+    ],
+};
 
 /// The options as `prony llm` has them.
 pub(super) fn adapt(arg: Arg) -> Arg {
@@ -166,8 +176,7 @@ pub(super) fn adapt(arg: Arg) -> Arg {
                  completions: /v1/chat/completions.",
         ),
         "timeout" => arg.default_value("10m"),
-        id if REFUSED.contains(&id) || super::is_of_streams(id) => arg.hide(true),
-        _ => arg,
+        _ => REFUSED.hide(arg),
     }
 }
 
@@ -182,22 +191,12 @@ impl LlmArgs {
         if !self.is_asked() {
             return Ok(());
         }
-        let bodies = "the requests are prompts; use --prompts or --body-fields";
-        let streams = "replies are streams of tokens; use --no-streaming to change that";
+        REFUSED.check(&load.typed)?;
         let is_websocket = super::websocket::WebSocketArgs::is_asked(&load.urls);
         let times = "the trace has the arrivals";
         let has_think = load.closed.think.is_some_and(|think| think != Think::None);
         let traced = self.trace_file.is_some();
         let refused = [
-            ("--urls", !load.urls_file.is_empty(), bodies),
-            ("--session", load.session_file.is_some(), bodies),
-            ("--method", load.method.is_some(), bodies),
-            ("--body", load.body.is_some(), bodies),
-            ("--content-type", load.content_type.is_some(), "requests are JSON"),
-            ("--form", load.form.is_asked(), "requests are JSON"),
-            (load.varied.asked().unwrap_or_default(), load.varied.asked().is_some(), bodies),
-            ("--stream", load.stream.plan().is_some(), streams),
-            ("--location", load.follow.location, "models do not redirect their requests"),
             ("--grpc", load.grpc.is_asked(&load.urls), "requests are those of HTTP"),
             ("ws://", is_websocket, "requests are those of HTTP"),
         ];

@@ -36,6 +36,7 @@ mod text;
 pub mod tls;
 pub mod trace;
 pub mod transport;
+pub(crate) mod typed;
 pub mod values;
 pub mod varied;
 pub mod websocket;
@@ -93,6 +94,7 @@ use text::{
 };
 use tls::TlsArgs;
 use trace::TraceArgs;
+use typed::TypedOptions;
 use varied::VariedArgs;
 use websocket::WebSocketArgs;
 use words::{is_bare_word, of_load, without_help};
@@ -110,12 +112,6 @@ const LLM: &str = "Language models";
 const MEASUREMENT: &str = "Measurement";
 const SIMULATION: &str = "Simulation";
 const HOSTS: &str = "Several hosts";
-
-/// Whether the option with this ID is one of streams, gRPC or redirects: loads whose replies are
-/// decided otherwise have none of them.
-fn is_of_streams(id: &str) -> bool {
-    keyed::has::<StreamPlan>(id) || grpc::IDS.contains(&id) || follow::IDS.contains(&id)
-}
 
 /// A load generator and latency meter for network services.
 #[derive(Debug, Parser)]
@@ -213,7 +209,7 @@ pub enum Command {
     Llm(Box<LoadArgs>),
     /// Find the highest rate at which a target keeps its thresholds
     ///
-    #[command(after_long_help = CAPACITY_END, mut_args = capacity::hide_refused)]
+    #[command(after_long_help = CAPACITY_END, mut_args = |arg| capacity::REFUSED.hide(arg))]
     Capacity(Box<CapacityArgs>),
     /// Run a plan file
     #[command(after_long_help = RUN_END)]
@@ -248,6 +244,7 @@ pub enum Command {
         override_usage = "prony compare [OPTIONS] TARGET TARGET...\n       \
                           prony compare [OPTIONS] FILE... -- FILE...",
         after_long_help = COMPARE_END,
+        mut_args = |arg| compare::REFUSED.hide(arg),
     )]
     Compare(Box<CompareArgs>),
     /// Send the requests of an access log at the times of the log
@@ -337,6 +334,9 @@ pub enum Command {
 /// The options of a load.
 #[derive(Clone, Debug, Args)]
 pub struct LoadArgs {
+    /// Which options the command line has. It comes first: the others take theirs away.
+    #[command(flatten)]
+    pub typed: TypedOptions,
     /// The URLs to request, in turn: http://HOST:PORT/PATH
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,

@@ -143,15 +143,15 @@ fn check_conflicts(
         let other = if is_websocket { "ws://" } else { "--grpc" };
         return Err(Error::Conflict("--form", other, "its messages are not forms"));
     }
-    if let Some(option) = args.varied.asked() {
+    if let Some(option) = args.typed.first(&["--body-lines", "--glob"]) {
         let others = [(is_websocket, "ws://"), (args.grpc.is_asked(&args.urls), "--grpc")];
         if let Some((_, other)) = others.into_iter().find(|(asked, _)| *asked) {
             return Err(Error::Conflict(option, other, "only requests of HTTP vary"));
         }
     }
     args.llm.check(args)?;
-    args.grpc.check(args.grpc.is_asked(&args.urls), is_websocket)?;
-    args.websocket.check(is_websocket, args.method.is_some())?;
+    args.grpc.check(&args.typed, args.grpc.is_asked(&args.urls), is_websocket)?;
+    WebSocketArgs::check(&args.typed, is_websocket)?;
     if args.no_reuse && args.pipeline > 1 {
         return Err(Error::Conflict(
             "--pipeline",
@@ -169,7 +169,7 @@ fn check_conflicts(
     if args.pipeline > 1 && args.http == HttpVersion::Http10 {
         return Err(Error::Needs("--pipeline", "--http 1.1", "HTTP/1.0 has no pipelining"));
     }
-    args.http2.check(version, args.pipeline)?;
+    args.http2.check(&args.typed, version, args.pipeline)?;
     check_header_conflicts(args, headers)?;
     check_sources(&args.exec)
 }

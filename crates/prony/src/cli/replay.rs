@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Arg, Args};
 use prony_core::director::METHODS;
-use prony_core::plan::{Expect, Think};
+use prony_core::plan::Expect;
 use prony_core::schedule::{Arrivals, ArrivalsArg};
 use prony_core::target::Url;
 use prony_core::units::Span;
@@ -13,7 +13,8 @@ use prony_replay::{Bodies, BodyKey, By, Format, Options, SPEED, Sample, Settings
 use prony_run::error::Error;
 
 use super::output::OutputArgs;
-use super::{LoadArgs, values};
+use super::typed::Refused;
+use super::{GRPC, HOSTS, LLM, LoadArgs, MESSAGES, STREAMS, values};
 
 const LOG: &str = "Log";
 const REPLAY: &str = "Replay";
@@ -136,53 +137,43 @@ pub struct ReplayArgs {
     pub load: LoadArgs,
 }
 
-/// The options of a load that a replay refuses, or that do nothing in it, by their IDs: the help
-/// does not list them.
-const REFUSED: [&str; 43] = [
-    "model",
-    "all_turns",
-    "turn_think",
-    "dialect",
-    "prompts",
-    "input_tokens",
-    "output_tokens",
-    "prompt_count",
-    "trace_file",
-    "no_streaming",
-    "slo",
-    "tokenizer",
-    "api_key_env",
-    "body_fields",
-    "rate",
-    "arrivals",
-    "think",
-    "ramp_up",
-    "urls_file",
-    "session_file",
-    "sessions",
-    "session_connections",
-    "pick",
-    "method",
-    "body",
-    "form",
-    "body_lines",
-    "body_pick",
-    "glob",
-    "warmup",
-    "until",
-    "shard",
-    "start_at",
-    "hosts",
-    "engine",
-    "cluster",
-    "insecure_cluster",
-    "on_loss",
-    "hosts_per_aggregator",
-    "explain",
-    "trace",
-    "tui",
-    "no_tui",
-];
+const TIMES: &str = "the arrivals are those of the log; use --speed or --scale";
+const REQUESTS: &str = "the requests are those of the log";
+const NO_BODY: &str = "requests have no body, unless --bodies has one";
+
+/// The options of a load that a replay refuses.
+pub(super) const REFUSED: Refused = Refused {
+    by: "prony replay",
+    options: &[
+        (&["--rate", "--arrivals", "--think", "--ramp-up"], TIMES),
+        (&["--urls", "--session", "--sessions", "--pick"], REQUESTS),
+        (&["--method"], "the methods are those of the log; use --methods"),
+        (&["--body", "--body-lines", "--glob"], REQUESTS),
+        (&["--form"], NO_BODY),
+        (&["--warmup"], "a log has no load before it"),
+        (&["--until"], "the log ends the load"),
+        (&["--shard", "--start-at", "--hosts"], "one process reads the log"),
+        (&["--explain"], "a plan file has no log"),
+        (&["--trace"], "use it with the URL of one of its requests"),
+        (&["--tui"], "the rate is that of the log"),
+        (&["--grpc"], "the requests of a log are those of HTTP"),
+        (&["--stream"], "a log does not say which replies are streams"),
+        (&["--location"], "redirects that were followed are in the log"),
+        (&["--model"], REQUESTS),
+    ],
+    hidden: &[
+        HOSTS,
+        GRPC,
+        MESSAGES,
+        STREAMS,
+        LLM,
+        "--session-connections",
+        "--body-pick",
+        "--max-redirs",
+        "--redirect-to",
+        "--no-tui",
+    ],
+};
 
 /// Hides an option that a replay refuses, and describes the logs.
 pub(super) fn adapt(arg: Arg) -> Arg {
@@ -198,8 +189,7 @@ pub(super) fn adapt(arg: Arg) -> Arg {
         "content_type" => {
             arg.help("Content-Type of the texts in --bodies without a type of their own")
         }
-        id if REFUSED.contains(&id) || super::is_of_streams(id) => arg.hide(true),
-        _ => arg,
+        _ => REFUSED.hide(arg),
     }
 }
 
@@ -232,39 +222,9 @@ impl ReplayArgs {
                 "no log; give a file, such as prony replay access.log --to http://HOST:PORT".into(),
             ));
         }
-        let times = "the arrivals are those of the log; use --speed or --scale";
-        let requests = "the requests are those of the log";
-        let no_body = "requests have no body, unless --bodies has one";
-        let whole = "one process reads the log";
-        let streams = "a log does not say which replies are streams";
-        let refused = [
-            ("--rate", load.rate.is_some(), times),
-            ("--arrivals", load.arrivals.is_some(), times),
-            ("--think", load.closed.think.is_some_and(|t| t != Think::None), times),
-            ("--ramp-up", load.closed.ramp_up.is_some(), times),
-            ("--urls", !load.urls_file.is_empty(), requests),
-            ("--session", load.session_file.is_some(), requests),
-            ("--sessions", load.sessions.is_some(), requests),
-            ("--method", load.method.is_some(), "the methods are those of the log; use --methods"),
-            ("--body", load.body.is_some(), requests),
-            ("--content-type", load.content_type.is_some() && self.bodies.is_none(), no_body),
-            ("--form", load.form.is_asked(), no_body),
-            (load.varied.asked().unwrap_or_default(), load.varied.asked().is_some(), requests),
-            ("--warmup", load.warmup > Span::ZERO, "a log has no load before it"),
-            ("--until", !load.until.until.is_empty(), "the log ends the load"),
-            ("--shard", load.shard.shard.is_some(), whole),
-            ("--start-at", load.shard.start_at.is_some(), whole),
-            ("--hosts", load.shard.hosts.is_some(), whole),
-            ("--explain", load.explain, "a plan file has no log"),
-            ("--trace", load.trace.trace.is_some(), "use it with the URL of one of its requests"),
-            ("--tui", load.output.tui, "the rate is that of the log"),
-            ("--grpc", load.grpc.is_asked(&[]), "the requests of a log are those of HTTP"),
-            ("--stream", load.stream.plan().is_some(), streams),
-            ("--location", load.follow.location, "redirects that were followed are in the log"),
-            ("--model", load.llm.is_asked(), requests),
-        ];
-        if let Some((option, _, why)) = refused.into_iter().find(|(_, given, _)| *given) {
-            return Err(Error::Conflict(option, "prony replay", why));
+        REFUSED.check(&load.typed)?;
+        if load.content_type.is_some() && self.bodies.is_none() {
+            return Err(Error::Conflict("--content-type", "prony replay", NO_BODY));
         }
         if self.wait && self.by == By::Nobody {
             let why = "it says whose requests wait for each other";
@@ -459,6 +419,7 @@ mod tests {
             "--session s.toml",
             "--sessions 2",
             "-m POST",
+            "--pick random",
             "-b x",
             "-T text/plain",
             "--body-lines f",

@@ -56,15 +56,6 @@ fn pick_row(text: &str) -> Result<PickRow, String> {
 }
 
 impl VariedArgs {
-    /// The options that were given.
-    pub(super) fn asked(&self) -> Option<&'static str> {
-        match (&self.body_lines, self.glob) {
-            (Some(_), _) => Some("--body-lines"),
-            (None, true) => Some("--glob"),
-            (None, false) => None,
-        }
-    }
-
     /// The template fields of the paths of these URLs, if they have patterns.
     pub(super) fn paths(&self, urls: &[&Url], pick: Pick) -> Result<Vec<Option<String>>, Error> {
         if !self.glob {

@@ -8,6 +8,7 @@ use prony_run::error::Error;
 use prony_run::grpc::MessagesDraft;
 use prony_run::websocket::{BroadcastDraft, WebSocketDraft, prepare};
 
+use super::typed::TypedOptions;
 use super::{WEBSOCKET, values};
 
 /// Options of WebSocket.
@@ -98,21 +99,21 @@ impl WebSocketArgs {
     }
 
     /// Refuses options of WebSocket without a URL of it, and options that it does not have.
-    pub(crate) fn check(&self, is_asked: bool, has_method: bool) -> Result<(), Error> {
-        let given = [
-            (self.binary, "--binary"),
-            (!self.subprotocol.is_empty(), "--subprotocol"),
-            (self.messages_over == "all", "--messages-over"),
-            (self.ws_compress, "--ws-compress"),
-            (self.no_utf8_check, "--no-utf8-check"),
-            (self.ping_every.is_some(), "--ping-every"),
-            (self.publishers.is_some(), "--publishers"),
+    pub(crate) fn check(typed: &TypedOptions, is_asked: bool) -> Result<(), Error> {
+        let own = [
+            "--binary",
+            "--subprotocol",
+            "--messages-over",
+            "--ws-compress",
+            "--no-utf8-check",
+            "--ping-every",
+            "--publishers",
         ];
-        match given.into_iter().find(|(is_given, _)| *is_given && !is_asked) {
-            Some((_, option)) => {
+        match typed.first(&own).filter(|_| !is_asked) {
+            Some(option) => {
                 Err(Error::Needs(option, "a ws:// URL", "it is an option of WebSocket"))
             }
-            None if is_asked && has_method => {
+            None if is_asked && typed.first(&["--method"]).is_some() => {
                 let why = "the handshake of WebSocket is a GET; --body is its first message";
                 Err(Error::Conflict("--method", "ws://", why))
             }

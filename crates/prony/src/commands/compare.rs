@@ -34,7 +34,7 @@ use super::github::publish;
 use super::report;
 use super::worker::{once_on_hosts, say};
 use crate::cli::LoadArgs;
-use crate::cli::compare::CompareArgs;
+use crate::cli::compare::{CompareArgs, REFUSED};
 use crate::cli::plan;
 use crate::cli::shown::command_line;
 use crate::embedding::{Event, Found};
@@ -103,22 +103,7 @@ fn is_file(name: &str, extension: &str) -> bool {
 /// Refuses options that a comparison has no use for.
 fn refuse(args: &CompareArgs) -> Result<(), Error> {
     let load = &args.load;
-    let given = [
-        (load.explain, "--explain"),
-        (!load.until.until.is_empty(), "--until-goal"),
-        (!load.until.threshold.is_empty(), "--threshold"),
-        (load.exec.percentile.is_some(), "--percentile"),
-        (load.shard.shard.is_some(), "--shard"),
-        (load.shard.start_at.is_some(), "--start-at"),
-        (load.output.tui, "--tui"),
-        (load.output.to.histogram, "--histogram"),
-        (load.raw.raw.is_some(), "--raw"),
-        (load.trace.trace.is_some(), "--trace"),
-    ];
-    if let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) {
-        let why = "a comparison has many short loads; omit the option";
-        return Err(Error::Conflict(option, "prony compare", why));
-    }
+    REFUSED.check(&load.typed)?;
     let targets = load.urls.len();
     if targets > TARGETS_MAX {
         return Err(Error::Argument(format!(
@@ -394,13 +379,8 @@ fn plan_of_file(
     around: &Environment,
 ) -> Result<Planned, Error> {
     let load = &args.load;
-    let given = [
-        (load.rate.is_some(), "--rate"),
-        (load.arrivals.is_some(), "--arrivals"),
-        (load.connections.is_some(), "--connections"),
-        (load.requests.is_some(), "--requests"),
-    ];
-    if let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) {
+    let of_load = ["--rate", "--arrivals", "--connections", "--requests"];
+    if let Some(option) = load.typed.first(&of_load) {
         let why = "the plan file sets the load of its blocks; change it there";
         return Err(Error::Conflict(option, "a plan file", why));
     }
