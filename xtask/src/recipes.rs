@@ -23,6 +23,8 @@ struct Recipe {
     /// The name of its patch, without `.patch`.
     name: &'static str,
     checks: &'static [Check],
+    /// A test of prony that must pass with the patch: its program, and a word of its name.
+    test: Option<(&'static str, &'static str)>,
 }
 
 /// What prony does with the patch, and not without it.
@@ -35,7 +37,52 @@ struct Check {
     shows: &'static str,
 }
 
-const RECIPES: [Recipe; 1] = [Recipe {
+const RECIPES: [Recipe; 2] = [FIGURE, OPTION];
+
+const FIGURE: Recipe = Recipe {
+    name: "figure",
+    checks: &[
+        Check {
+            args: &[
+                "http://host/",
+                "--rate",
+                "1k",
+                "-d",
+                "1s",
+                "--simulate",
+                "1",
+                "--format",
+                "json",
+            ],
+            input: "",
+            shows: "\"before_send\": {\"count\":1,",
+        },
+        Check {
+            args: &["http://host/", "--rate", "1k", "-d", "1s", "--simulate", "1", "-v"],
+            input: "",
+            shows: "  before send   100 us",
+        },
+        Check {
+            args: &[
+                "http://host/",
+                "--rate",
+                "1k",
+                "-d",
+                "1s",
+                "--simulate",
+                "1",
+                "--threshold",
+                "before-send.max < 1s",
+            ],
+            input: "",
+            shows: "before-send.max < 1s",
+        },
+        Check { args: &["terms", "before send"], input: "", shows: "formula: sent - intended" },
+    ],
+    test: Some(("report", "kinds")),
+};
+
+const OPTION: Recipe = Recipe {
     name: "option",
     checks: &[
         Check { args: &["help", "http2"], input: "", shows: "--opening-ping" },
@@ -65,7 +112,8 @@ const RECIPES: [Recipe; 1] = [Recipe {
             shows: "100 replies",
         },
     ],
-}];
+    test: None,
+};
 
 /// `cargo xtask recipes`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
@@ -80,6 +128,10 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         copy_tree(&tree)?;
         apply(recipe.name, &tree)?;
         let prony = compile(&tree, &target)?;
+        if let Some((program, word)) = recipe.test {
+            let mut test = prony_of(&tree, &target, "test");
+            run(test.arg("--test").arg(program).arg(word))?;
+        }
         for check in recipe.checks {
             check.run(&prony).with_context(|| format!("{FOLDER}/{}.patch", recipe.name))?;
         }
@@ -131,15 +183,20 @@ fn apply(name: &str, tree: &Path) -> Result<()> {
     run(&mut git).with_context(|| format!("{FOLDER}/{name}.patch is out of date"))
 }
 
-/// Compiles prony in the copy, with the dependencies that `cargo xtask test` has compiled.
+/// Compiles prony in the copy.
 fn compile(tree: &Path, target: &Path) -> Result<PathBuf> {
-    let folder = target.join("recipes/out");
-    let mut build = cargo(&["build", "--locked", "--quiet", "--release", "--package=prony"]);
-    build.args(["--bin=prony", "--features=grpc,parquet,tokenizer"]);
-    build.args(["--config", ".cargo/inner.toml"]).arg("--target-dir").arg(&folder);
+    run(prony_of(tree, target, "build").arg("--bin=prony"))?;
+    Ok(target.join("recipes/out/release/prony"))
+}
+
+/// Cargo for prony in the copy, with the dependencies that `cargo xtask test` has compiled.
+fn prony_of(tree: &Path, target: &Path, command: &str) -> Command {
+    let mut build = cargo(&[command, "--locked", "--quiet", "--release", "--package=prony"]);
+    build.arg("--features=grpc,parquet,tokenizer").args(["--config", ".cargo/inner.toml"]);
+    build.arg("--target-dir").arg(target.join("recipes/out"));
     build.args(["--config", &format!("build.build-dir={target:?}")]);
-    run(build.current_dir(tree))?;
-    Ok(folder.join("release/prony"))
+    build.current_dir(tree);
+    build
 }
 
 impl Check {
