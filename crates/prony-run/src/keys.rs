@@ -2,16 +2,21 @@
 //! command line, with its help, its values and its place in the plan. Plan files are read and
 //! written, and the command line is built, from these tables.
 
+mod grpc;
 mod http2;
+mod messages;
 mod stream;
 mod tls;
+mod websocket;
 
 use std::ops::RangeInclusive;
 
 use prony_core::plan::{Http2Spec, StreamPlan, TlsSpec};
 use prony_core::units::{self, Span};
 
+use crate::grpc::GrpcDraft;
 use crate::values;
+use crate::websocket::WebSocketDraft;
 
 /// A part of a plan whose fields are keys.
 pub trait Keyed: Clone + Default + PartialEq + Send + Sync + 'static {
@@ -43,6 +48,10 @@ pub struct Key<T: 'static> {
     pub needs: Option<&'static str>,
     /// An option with which it is refused.
     pub excludes: Option<&'static str>,
+    /// The group of options to which it belongs, of which others need one.
+    pub group: Option<&'static str>,
+    /// The default, if the help has it and all words in lists of their own.
+    pub listed: Option<&'static str>,
     /// Whether plan files are written with its default, too.
     pub is_always_written: bool,
     /// What it sets.
@@ -53,20 +62,38 @@ pub struct Key<T: 'static> {
 #[derive(Debug)]
 pub enum Field<T: 'static> {
     /// Set, or not.
-    Flag(fn(&mut T) -> &mut bool),
+    Flag(Place<T, bool>),
     /// A number of bytes in this range, and a sentence that states it.
-    Size(fn(&mut T) -> &mut u32, RangeInclusive<u32>, &'static str),
+    Size(Place<T, u32>, RangeInclusive<u32>, &'static str),
     /// A time above 0, or none.
-    Time(fn(&mut T) -> &mut Option<Span>),
+    Time(Place<T, Option<Span>>),
     /// A number above 0, or none.
-    Count(fn(&mut T) -> &mut Option<u64>),
+    Count(Place<T, Option<u64>>),
     /// A text, or none.
-    Text(fn(&mut T) -> &mut Option<String>),
+    Text(Place<T, Option<String>>),
+    /// Texts: an option that may be repeated, and an array in a plan file; and what they are.
+    Texts(Place<T, Vec<String>>, &'static str),
     /// A word, with what it sets.
     Word(&'static [(&'static str, Set<T>)]),
     /// A list of names.
     Names(Names<T>),
+    /// Anything else that has a text.
+    Parsed(Parsed<T>),
 }
+
+/// A value with a text.
+#[derive(Debug)]
+pub struct Parsed<T: 'static> {
+    /// What it is.
+    pub what: &'static str,
+    /// Parses and sets it.
+    pub set: fn(&mut T, &str) -> Result<(), String>,
+    /// Its text, if it is set.
+    pub get: fn(&T) -> Option<String>,
+}
+
+/// Where a part has a value.
+pub type Place<T, V> = fn(&mut T) -> &mut V;
 
 /// What a word does.
 pub type Set<T> = fn(&mut T);
@@ -81,7 +108,7 @@ pub struct Names<T: 'static> {
     /// Parses them.
     pub parse: fn(&str) -> Result<Vec<String>, String>,
     /// The field.
-    pub field: fn(&mut T) -> &mut Vec<String>,
+    pub field: Place<T, Vec<String>>,
 }
 
 /// A value of a plan.
@@ -93,17 +120,14 @@ pub enum Value {
     Number(u64),
     /// A text, a word, or a time.
     Text(String),
-    /// A list of names.
+    /// A list of names or texts.
     Names(Vec<String>),
 }
 
+type Text = &'static str;
+
 impl<T: 'static> Key<T> {
-    const fn new(
-        option: &'static str,
-        value: &'static str,
-        help: &'static str,
-        field: Field<T>,
-    ) -> Self {
+    const fn new(option: Text, value: Text, help: Text, field: Field<T>) -> Self {
         Self {
             option,
             alias: None,
@@ -113,64 +137,63 @@ impl<T: 'static> Key<T> {
             more: None,
             needs: None,
             excludes: None,
+            group: None,
+            listed: None,
             is_always_written: false,
             field,
         }
     }
 
-    const fn flag(
-        option: &'static str,
-        help: &'static str,
-        field: fn(&mut T) -> &mut bool,
-    ) -> Self {
+    const fn flag(option: Text, help: Text, field: Place<T, bool>) -> Self {
         Self::new(option, "", help, Field::Flag(field))
     }
 
-    const fn time(
-        option: &'static str,
-        help: &'static str,
-        field: fn(&mut T) -> &mut Option<Span>,
-    ) -> Self {
+    const fn time(option: Text, help: Text, field: Place<T, Option<Span>>) -> Self {
         Self::new(option, "T", help, Field::Time(field))
     }
 
-    const fn count(
-        option: &'static str,
-        help: &'static str,
-        field: fn(&mut T) -> &mut Option<u64>,
-    ) -> Self {
+    const fn count(option: Text, help: Text, field: Place<T, Option<u64>>) -> Self {
         Self::new(option, "N", help, Field::Count(field))
     }
 
-    const fn text(
-        option: &'static str,
-        value: &'static str,
-        help: &'static str,
-        field: fn(&mut T) -> &mut Option<String>,
-    ) -> Self {
+    const fn text(option: Text, value: Text, help: Text, field: Place<T, Option<String>>) -> Self {
         Self::new(option, value, help, Field::Text(field))
     }
 
+    const fn texts(
+        option: Text,
+        value: Text,
+        help: Text,
+        field: Place<T, Vec<String>>,
+        what: Text,
+    ) -> Self {
+        Self::new(option, value, help, Field::Texts(field, what))
+    }
+
+    const fn parsed(option: Text, value: Text, help: Text, parsed: Parsed<T>) -> Self {
+        Self::new(option, value, help, Field::Parsed(parsed))
+    }
+
     const fn size(
-        option: &'static str,
-        help: &'static str,
-        field: fn(&mut T) -> &mut u32,
+        option: Text,
+        help: Text,
+        field: Place<T, u32>,
         range: RangeInclusive<u32>,
-        why: &'static str,
+        why: Text,
     ) -> Self {
         Self::new(option, "SIZE", help, Field::Size(field, range, why))
     }
 
     const fn word(
-        option: &'static str,
-        value: &'static str,
-        help: &'static str,
+        option: Text,
+        value: Text,
+        help: Text,
         words: &'static [(&'static str, Set<T>)],
     ) -> Self {
         Self::new(option, value, help, Field::Word(words))
     }
 
-    const fn names(option: &'static str, help: &'static str, names: Names<T>) -> Self {
+    const fn names(option: Text, help: Text, names: Names<T>) -> Self {
         Self::new(option, "LIST", help, Field::Names(names))
     }
 
@@ -189,6 +212,18 @@ impl<T: 'static> Key<T> {
     /// Refused with this option.
     const fn excludes(mut self, other: &'static str) -> Self {
         self.excludes = Some(other);
+        self
+    }
+
+    /// A member of this group.
+    const fn group(mut self, group: &'static str) -> Self {
+        self.group = Some(group);
+        self
+    }
+
+    /// A word, whose help lists the words, and this default.
+    const fn listed(mut self, default: &'static str) -> Self {
+        self.listed = Some(default);
         self
     }
 
@@ -222,7 +257,7 @@ impl<T: 'static> Key<T> {
 }
 
 impl<T: Keyed> Key<T> {
-    /// Sets the field to the value with this text; a flag has none.
+    /// Sets the field to the value with this text, or adds it; a flag has none.
     ///
     /// # Errors
     /// The value is invalid; the error is one sentence.
@@ -241,7 +276,9 @@ impl<T: Keyed> Key<T> {
                 Some((_, set)) => set(part),
                 None => return Err(format!("'{text}' is unknown; write {}", either(words))),
             },
+            Field::Texts(field, _) => field(part).push(text.to_owned()),
             Field::Names(names) => *(names.field)(part) = (names.parse)(text)?,
+            Field::Parsed(parsed) => (parsed.set)(part, text)?,
         }
         Ok(())
     }
@@ -268,7 +305,9 @@ impl<T: Keyed> Key<T> {
                 };
                 words.iter().find(is_set).map(|(word, _)| Value::Text((*word).to_owned()))
             }
+            Field::Texts(field, _) => Some(Value::Names(field(&mut copy).clone())),
             Field::Names(names) => Some(Value::Names((names.field)(&mut copy).clone())),
+            Field::Parsed(parsed) => (parsed.get)(part).map(Value::Text),
         }
     }
 }
@@ -283,7 +322,9 @@ impl<T> Field<T> {
             Self::Count(_) => "a number",
             Self::Text(_) => "a text",
             Self::Word(_) => "a word",
+            Self::Texts(_, what) => what,
             Self::Names(names) => names.what,
+            Self::Parsed(parsed) => parsed.what,
         }
     }
 }
@@ -297,7 +338,8 @@ pub fn words_of(option: &str) -> Option<Vec<&'static str>> {
         }
     }
     let of_http2 = of::<Http2Spec>(option).or_else(|| of::<TlsSpec>(option));
-    of_http2.or_else(|| of::<StreamPlan>(option))
+    let of_streams = of_http2.or_else(|| of::<StreamPlan>(option));
+    of_streams.or_else(|| of::<GrpcDraft>(option)).or_else(|| of::<WebSocketDraft>(option))
 }
 
 /// `a, b or c`.
@@ -312,6 +354,7 @@ fn either<V>(words: &[(&str, V)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::grpc::MessagesDraft;
 
     /// Each key sets a field of its own, and nothing else; what it writes sets the same.
     fn check<T: Keyed + std::fmt::Debug>(other: impl Fn(&Key<T>) -> &'static str) {
@@ -350,6 +393,19 @@ mod tests {
             "--groups" => "P-256,x25519",
             "--alpn" => "h2,http/1.1",
             _ => "session",
+        });
+        check::<GrpcDraft>(
+            |key| if let Field::Word(words) = key.field { words[1].0 } else { "3s" },
+        );
+        check::<MessagesDraft>(|key| match key.option {
+            "--messages" | "--messages-count" => "5",
+            "--messages-arrivals" => "poisson",
+            _ => "3s",
+        });
+        check::<WebSocketDraft>(|key| match key.option {
+            "--messages-over" => "all",
+            "--publishers" => "5",
+            _ => "3s",
         });
         check::<StreamPlan>(|key| match key.option {
             "--stream" => "whole",

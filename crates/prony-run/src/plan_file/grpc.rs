@@ -6,6 +6,7 @@ use prony_core::plan::{CallSpec, Expect, GrpcCall, HttpVersion, MessagePlan, Mes
 use prony_core::schedule::Arrivals;
 use toml::de::DeValue;
 
+use super::keyed;
 use super::reader::{Item, Section};
 use super::requests::Requests;
 use super::written::{line, quoted};
@@ -13,12 +14,7 @@ use crate::builder::Draft;
 use crate::grpc::{GrpcDraft, MessagesDraft};
 use crate::values;
 
-const ARRIVALS: &str = "fixed, poisson, gamma:0.5 or uniform:10ms:90ms";
-
 const FILES: &str = "the name of a file, or a list of them";
-const TIMEOUT_FROM: &[(&str, bool)] = &[("send", false), ("intended", true)];
-const ENCODING: &[(&str, bool)] = &[("identity", false), ("gzip", true)];
-const REPLY: &str = "\"order\", \"none\" or the name of a field";
 const STATUSES: &str = "statuses of gRPC, as \"OK,NOT_FOUND\"";
 
 impl<'a> Requests<'a> {
@@ -36,47 +32,19 @@ impl<'a> Requests<'a> {
         let mut files = |key| section.take(key).map_or_else(Vec::new, |item| self.paths(item));
         let (protos, folders, sets) = (files("proto"), files("proto-path"), files("protoset"));
         let encoded = section.take("encoded").and_then(|i| i.boolean(&mut self.problems));
-        let timeout = section.take("timeout");
-        let timeout =
-            timeout.and_then(|i| i.parse(&mut self.problems, "a time", values::positive_span));
-        let from = section.take("timeout-from");
-        let from = from.and_then(|i| i.word(&mut self.problems, TIMEOUT_FROM));
-        let encoding = section.take("encoding");
-        let encoding = encoding.and_then(|i| i.word(&mut self.problems, ENCODING));
         let messages = self.messages(&mut section);
+        let draft = keyed::read(&mut section, &mut self.problems);
         section.finish(&mut self.problems);
         let encoded = encoded.unwrap_or(false);
-        Some(GrpcDraft {
-            files: protos,
-            folders,
-            sets,
-            encoded,
-            simulated: false,
-            timeout,
-            timeout_from_intended: from.unwrap_or(false),
-            gzip: encoding.unwrap_or(false),
-            messages,
-        })
+        Some(GrpcDraft { files: protos, folders, sets, encoded, messages, ..draft })
     }
 
     /// Reads the schedule of messages.
     pub(super) fn messages(&mut self, section: &mut Section<'a>) -> MessagesDraft {
-        let problems = &mut self.problems;
-        let rate = section.take("messages");
-        let rate = rate.and_then(|i| i.parse(problems, "a rate: \"10/s\"", values::message_rate));
-        let arrivals = section.take("messages-arrivals");
-        let arrivals = arrivals.and_then(|i| i.parse(problems, ARRIVALS, values::message_arrivals));
-        let count = section.take("messages-count");
-        let count = count.and_then(|i| i.parse(problems, "a number", values::positive));
-        let time = section.take("messages-time");
-        let time = time.and_then(|i| i.parse(problems, "a time", values::positive_span));
-        let reply = section.take("messages-reply");
-        let reply = reply.and_then(|i| i.string(problems, REPLY)).map(str::to_owned);
-        let draft =
-            MessagesDraft { rate, arrivals: arrivals.unwrap_or_default(), count, time, reply };
+        let draft: MessagesDraft = keyed::read(section, &mut self.problems);
         if draft.lacks_rate() {
             let what = "the table has options of a schedule of messages, but no rate: `messages`";
-            problems.add(section.at, what);
+            self.problems.add(section.at, what);
         }
         draft
     }

@@ -31,6 +31,11 @@ fn set<T: Keyed>(key: &Key<T>, part: &mut T, item: Item<'_>, problems: &mut Prob
             let text = if all.is_empty() { names.none.to_owned() } else { all.join(",") };
             item.taken(problems, &text, key.set(part, &text));
         }
+        Field::Texts(_, what) => {
+            for text in item.texts(problems, what).unwrap_or_default() {
+                item.taken(problems, text, key.set(part, text));
+            }
+        }
         field => {
             item.parse(problems, field.kind(), |text| key.set(part, text));
         }

@@ -4,16 +4,15 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use prony_core::plan::{Expect, HttpVersion, Plan};
-use prony_core::schedule::{Arrivals, RatePlan};
 use prony_core::target::{Url, UrlKind};
-use prony_core::units::Span;
 use prony_io::{Family, Options};
 use prony_run::error::Error;
 use prony_run::grpc::{GrpcDraft, MessagesDraft, prepare};
 
 use super::exec_options::ExecArgs;
+use super::keyed::{Given, Headed};
 use super::typed::TypedOptions;
-use super::{GRPC, MESSAGES, values};
+use super::{GRPC, MESSAGES};
 
 /// Options of gRPC.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -37,71 +36,25 @@ pub struct GrpcArgs {
     /// A compiled set of descriptors with the method (protoc --descriptor_set_out)
     #[arg(long, value_name = "FILE", help_heading = GRPC)]
     pub protoset: Vec<PathBuf>,
-    /// Timeout that calls announce to the server (grpc-timeout) [default: none]
-    #[arg(long, value_name = "T", help_heading = GRPC, value_parser = values::positive_span)]
-    pub grpc_timeout: Option<Span>,
-    /// Where --grpc-timeout counts from: send or intended (start of the call)
-    ///
-    /// With intended, the server is given what is left of the timeout when the call is sent.
-    #[arg(
-        long, value_name = "FROM", help_heading = GRPC, requires = "grpc_timeout",
-        default_value = "send", value_parser = ["send", "intended"],
-    )]
-    pub grpc_timeout_from: String,
-    /// How messages are compressed: gzip or identity (not compressed)
-    ///
-    /// With gzip, prony announces that replies may be compressed, too. Bytes are counted as they
-    /// are sent and received; expectations and extracts see the messages before compression.
-    #[arg(
-        long, value_name = "ENCODING", help_heading = GRPC, default_value = "identity",
-        value_parser = ["identity", "gzip"],
-    )]
-    pub grpc_encoding: String,
-    /// Send the messages of each call on a schedule of their own, at this rate: 10/s
-    ///
-    /// For methods of gRPC that take a stream of messages, and for connections of WebSocket. The
-    /// schedule counts from the intended start of the call. Messages are those of --body in turn.
-    /// Without a number or a time of them, each of the -c connections or calls is opened once, and
-    /// sends messages for the duration of the load (-d).
-    #[arg(
-        long, value_name = "RATE", help_heading = MESSAGES, group = "schedule",
-        value_parser = values::message_rate,
-    )]
-    pub messages: Option<RatePlan>,
-    /// Messages per call [default: as many as fit into --messages-time, or into -d]
-    ///
-    /// Several messages in --body of a call of gRPC are sent once each by default.
-    #[arg(
-        long, value_name = "N", help_heading = MESSAGES, requires = "schedule",
-        value_parser = values::positive,
-    )]
-    pub messages_count: Option<u64>,
-    /// For how long each call sends messages
-    #[arg(
-        long, value_name = "T", help_heading = MESSAGES, requires = "schedule",
-        value_parser = values::positive_span,
-    )]
-    pub messages_time: Option<Span>,
-    /// Times between messages: fixed, poisson, gamma:SHAPE, uniform:LOW:HIGH [default: fixed]
-    ///
-    /// As those of --arrivals. Uniform times have no rate: without --messages.
-    #[arg(
-        long, value_name = "PROCESS", help_heading = MESSAGES, group = "schedule",
-        value_parser = values::message_arrivals,
-    )]
-    pub messages_arrivals: Option<Arrivals>,
-    /// How replies are matched with messages: order, none, or the name of a field [default: order]
-    ///
-    /// REQUEST:REPLY names different fields in both. Methods with one reply have none by default.
-    /// WebSocket has no fields, but token: the reply has the stamp that prony puts into its
-    /// message, at {{stamp}} or before it.
-    #[arg(long, value_name = "HOW", help_heading = MESSAGES, requires = "schedule")]
-    pub messages_reply: Option<String>,
+    /// The others.
+    #[command(flatten)]
+    pub(crate) keys: Given<GrpcDraft>,
+    /// The schedule of messages.
+    #[command(flatten)]
+    pub(crate) messages: Given<MessagesDraft>,
     /// Statuses of gRPC that count as success [default: OK]
     ///
     /// Several are separated by commas: OK,NOT_FOUND.
     #[arg(long, value_name = "STATUSES", help_heading = GRPC)]
     pub expect_grpc: Option<String>,
+}
+
+impl Headed for GrpcDraft {
+    const HEADING: &'static str = GRPC;
+}
+
+impl Headed for MessagesDraft {
+    const HEADING: &'static str = MESSAGES;
 }
 
 impl GrpcArgs {
@@ -163,17 +116,6 @@ impl GrpcArgs {
         if is_grpc { HttpVersion::Http2Only } else { http }
     }
 
-    /// The schedule of messages.
-    pub(crate) fn messages(&self) -> MessagesDraft {
-        MessagesDraft {
-            rate: self.messages.clone(),
-            arrivals: self.messages_arrivals.clone().unwrap_or_default(),
-            count: self.messages_count,
-            time: self.messages_time,
-            reply: self.messages_reply.clone(),
-        }
-    }
-
     /// Turns the requests of a plan into calls of gRPC. Returns a note for the report.
     ///
     /// # Errors
@@ -195,12 +137,9 @@ impl GrpcArgs {
             files: self.proto.clone(),
             folders: self.proto_path.clone(),
             sets: self.protoset.clone(),
-            encoded: false,
             simulated: exec.simulate.is_some(),
-            timeout: self.grpc_timeout,
-            timeout_from_intended: self.grpc_timeout_from == "intended",
-            gzip: self.grpc_encoding == "gzip",
-            messages: self.messages(),
+            messages: self.messages.part.clone(),
+            ..self.keys.part.clone()
         };
         // To ask the server for its schema.
         let options = Options {

@@ -1,6 +1,7 @@
 //! The help by topics: what `prony -h` and `prony help` print. A topic is a heading of the options
 //! of a load, which each option names where it is declared.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use clap::{Arg, Command, CommandFactory as _};
@@ -65,12 +66,21 @@ pub(super) fn is_topic(word: &str) -> bool {
     TOPICS.iter().any(|(name, _)| *name == word)
 }
 
+/// The IDs of the options of a load.
+pub(super) fn shared_ids() -> HashSet<String> {
+    load_alone().get_arguments().map(id).collect()
+}
+
+/// The ID of an option, which has dashes if a table declares it.
+fn id(arg: &Arg) -> String {
+    arg.get_id().as_str().replace('-', "_")
+}
+
 /// Hides in `-h` of a command what it shares with a load, but for the options of daily use.
-pub(super) fn without_shared(command: Command, of_load: &Command) -> Command {
+pub(super) fn without_shared(command: Command, shared: &HashSet<String>) -> Command {
     command.mut_args(|arg| {
-        let is_shared = of_load.get_arguments().any(|other| other.get_id() == arg.get_id());
         let is_daily = arg.get_long().is_none_or(|long| DAILY.contains(&long));
-        if is_shared && !is_daily { arg.hide_short_help(true) } else { arg }
+        if !is_daily && shared.contains(&id(&arg)) { arg.hide_short_help(true) } else { arg }
     })
 }
 

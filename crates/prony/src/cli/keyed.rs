@@ -1,7 +1,8 @@
 //! Options that are declared in `prony_run::keys`.
 
-use clap::builder::ValueParser;
+use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use prony_run::keys::{Field, Key, Keyed};
 
@@ -32,14 +33,17 @@ impl<T: Headed> FromArgMatches for Given<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let (mut part, mut options) = (T::default(), Vec::new());
         for key in T::KEYS {
-            let text = match key.field {
-                Field::Flag(_) => matches.get_flag(key.long()).then_some(""),
-                _ => matches.get_one::<String>(key.long()).map(String::as_str),
-            };
-            if let Some(text) = text {
+            if matches.value_source(key.long()) != Some(ValueSource::CommandLine) {
+                continue;
+            }
+            options.push(key.option);
+            if let Field::Flag(field) = key.field {
+                *field(&mut part) = true;
+                continue;
+            }
+            for text in matches.get_many::<String>(key.long()).into_iter().flatten() {
                 let wrong = |why| Error::raw(ErrorKind::ValueValidation, why);
                 key.set(&mut part, text).map_err(wrong)?;
-                options.push(key.option);
             }
         }
         Ok(Self { part, options })
@@ -59,11 +63,19 @@ fn option<T: Headed>(key: &'static Key<T>) -> Arg {
     };
     let arg = key.needs.into_iter().fold(arg, Arg::requires);
     let arg = key.excludes.into_iter().fold(arg, Arg::conflicts_with);
+    let arg = key.group.into_iter().fold(arg, Arg::group);
     let arg = key.alias.into_iter().fold(arg, Arg::visible_alias);
-    if let Field::Flag(_) = key.field {
-        return arg.action(ArgAction::SetTrue);
+    let arg = match key.field {
+        Field::Flag(_) => return arg.action(ArgAction::SetTrue),
+        Field::Texts(..) => arg.action(ArgAction::Append),
+        _ => arg,
+    };
+    let arg = arg.value_name(key.value);
+    if let (Some(default), Field::Word(words)) = (key.listed, &key.field) {
+        let words = PossibleValuesParser::new(words.iter().map(|(word, _)| *word));
+        return arg.default_value(default).value_parser(words);
     }
     // The text is kept: the part of the plan that it sets is there when all are parsed.
     let checked = |text: &str| key.set(&mut T::default(), text).map(|()| text.to_owned());
-    arg.value_name(key.value).value_parser(ValueParser::new(checked))
+    arg.value_parser(ValueParser::new(checked))
 }

@@ -174,13 +174,13 @@ impl Cli {
                 if has_value { arg.allow_negative_numbers(true) } else { arg }
             })
         };
-        let of_load = load_alone();
+        let shared = help::shared_ids();
         lenient(Self::command()).mut_subcommands(|command| {
             let command = lenient(command);
             if command.get_name() == "load" {
                 command
             } else {
-                help::without_shared(command, &of_load)
+                help::without_shared(command, &shared)
             }
         })
     }
@@ -531,7 +531,7 @@ pub struct LoadArgs {
     pub grpc: GrpcArgs,
     /// The options of WebSocket.
     #[command(flatten)]
-    pub websocket: WebSocketArgs,
+    pub(crate) websocket: WebSocketArgs,
     /// The options of streams.
     #[command(flatten)]
     pub(crate) stream: Given<StreamPlan>,

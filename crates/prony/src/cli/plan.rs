@@ -78,7 +78,7 @@ pub fn plan(args: &LoadArgs, around: &Environment) -> Result<Planned, Error> {
     };
     if WebSocketArgs::is_asked(&args.urls) {
         let has_end = args.requests.is_some() || args.duration.is_some();
-        args.websocket.prepare(&mut planned.plan, args.grpc.messages(), has_end)?;
+        args.websocket.prepare(&mut planned.plan, args.grpc.messages.part.clone(), has_end)?;
     }
     let of_prompts = args.llm.prepare(&mut planned.plan, trace.as_deref(), args)?;
     planned.plan.check().map_err(Error::Plan)?;
@@ -151,7 +151,7 @@ fn check_conflicts(
     }
     args.llm.check(args)?;
     args.grpc.check(&args.typed, args.grpc.is_asked(&args.urls), is_websocket)?;
-    WebSocketArgs::check(&args.typed, is_websocket)?;
+    args.websocket.check(is_websocket, args.method.is_some())?;
     if args.no_reuse && args.pipeline > 1 {
         return Err(Error::Conflict(
             "--pipeline",

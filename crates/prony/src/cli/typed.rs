@@ -24,12 +24,15 @@ pub struct TypedOptions(Vec<String>);
 const IDS: [(&str, &str); 3] =
     [("--urls", "urls_file"), ("--session", "session_file"), ("--until-goal", "until")];
 
-/// Whether an option has this ID.
+/// Whether an option has this ID, which may have `_` for a dash.
 fn has_id(option: &str, id: &str) -> bool {
-    match IDS.iter().find(|(other, _)| *other == option) {
-        Some((_, known)) => *known == id,
-        None => option.strip_prefix("--").is_some_and(|name| name == id.replace('_', "-")),
+    if let Some((_, known)) = IDS.iter().find(|(other, _)| *other == option) {
+        return *known == id;
     }
+    let Some(name) = option.strip_prefix("--").filter(|name| name.len() == id.len()) else {
+        return false;
+    };
+    name.bytes().zip(id.bytes()).all(|(a, b)| a == b || (a == b'-' && b == b'_'))
 }
 
 impl Refused {

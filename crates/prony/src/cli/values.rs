@@ -14,8 +14,8 @@ use prony_run::error::Error;
 use prony_run::files::read_text;
 use prony_run::values::at_most;
 pub(super) use prony_run::values::{
-    Statuses, arrivals, connections, count, header, message_arrivals, message_rate, method, number,
-    per_connection, pipeline, positive, positive_span, rate_plan, seed, span, statuses, think,
+    Statuses, arrivals, connections, count, header, method, number, per_connection, pipeline,
+    positive, positive_span, rate_plan, seed, span, statuses, think,
 };
 use prony_stats::summary::confidence::Goal;
 
