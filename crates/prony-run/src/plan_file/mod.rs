@@ -51,51 +51,6 @@ pub use phases::explain_phases;
 pub use requests::Common;
 pub use sigv4::{aws_signing, read_key};
 
-/// The keys of a plan that a session file must not have.
-const OF_PLANS: [&str; 41] = [
-    "url",
-    "endpoints",
-    "host",
-    "bare",
-    "unix-socket",
-    "connect-to",
-    "proxy",
-    "users",
-    "connections",
-    "think",
-    "ramp-up",
-    "rate",
-    "arrivals",
-    "requests",
-    "sessions",
-    "duration",
-    "warmup",
-    "pipeline",
-    "requests-per-connection",
-    "timeout",
-    "timeout-from",
-    "connect-timeout",
-    "location",
-    "max-redirs",
-    "redirect-to",
-    "http",
-    "expect",
-    "expect-body",
-    "expect-length",
-    "checks",
-    "seed",
-    "shard",
-    "thresholds",
-    "tls",
-    "http2",
-    "stream",
-    "expect-grpc",
-    "grpc",
-    "websocket",
-    "aws-sigv4",
-    "phases",
-];
-
 /// What a plan file describes.
 #[derive(Debug)]
 pub enum PlanFile {
@@ -231,8 +186,14 @@ fn parse_sessions(
     let document = document(name, text)?;
     let mut requests = Requests::new(Problems::new(name, text), folder, common);
     let mut top = Section::new("a file of sessions", 0, document.get_ref());
-    for key in OF_PLANS {
-        if let Some(item) = top.take(key) {
+    requests.own_headers(&mut top);
+    requests.list(&mut top);
+    let sessions = requests.sessions(&mut top);
+    let data = requests.data(&mut top);
+    for key in keys_of_plans() {
+        if !top.asked(key)
+            && let Some(item) = top.take(key)
+        {
             let what = format!(
                 "`{key}` belongs to a plan, not to sessions; give it as an option, or carry the \
                  file out with `prony run`"
@@ -240,10 +201,6 @@ fn parse_sessions(
             requests.problems.add(item.at, what);
         }
     }
-    requests.own_headers(&mut top);
-    requests.list(&mut top);
-    let sessions = requests.sessions(&mut top);
-    let data = requests.data(&mut top);
     if sessions.is_none() && requests.problems.is_empty() {
         requests.problems.add(0, "there is no session in the file; add [[session]]");
     }
@@ -251,6 +208,15 @@ fn parse_sessions(
     let mut targets = Targets { data, ..requests.targets(sessions)? };
     dynamic::read_environment(&mut targets);
     Ok(targets)
+}
+
+/// The keys of a plan: those that its reader asks for.
+fn keys_of_plans() -> Vec<&'static str> {
+    let nothing = DeTable::new();
+    let mut plan = Section::new("a plan", 0, &nothing);
+    let mut requests = Requests::new(Problems::new("", ""), None, Common::default());
+    requests.plan(&mut plan, &Environment::default());
+    plan.into_known_keys()
 }
 
 /// Whether the bytes can be text in an ASCII-compatible encoding.

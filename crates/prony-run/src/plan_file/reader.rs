@@ -285,6 +285,15 @@ impl<'a> Section<'a> {
         self.table.contains_key(key)
     }
 
+    /// Whether the key is known, because its value was asked for.
+    pub(super) fn asked(&self, key: &str) -> bool {
+        self.known_keys.contains(&key)
+    }
+
+    pub(super) fn into_known_keys(self) -> Vec<&'static str> {
+        self.known_keys
+    }
+
     /// Adds an error for each unknown key.
     pub(super) fn finish(self, problems: &mut Problems<'_>) {
         if self.taken == self.table.len() {

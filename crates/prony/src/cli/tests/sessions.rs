@@ -89,7 +89,7 @@ fn rejects_invalid_session_files() {
         with_sessions("s", "[[session]]\n", &["http://h/"]),
         with_sessions("s.toml", "", &["http://h/"]),
         with_sessions("s", "[[session]]\nrequest = [\"/\"]\n[rate]", &["http://h/"]),
-        with_sessions("s", "rate = 1\nduration = 1\nrte = 1", &["http://h/"]),
+        with_sessions("s", "rate = 1\nduration = 1\nreplace-lost = true\nrte = 1", &["http://h/"]),
         with_sessions("s", "/", &[]),
         with_sessions("s", "/", &["http://h/", "http://i/"]),
         with_sessions("s", "/", &["http://h/", "-m", "PUT"]),
@@ -103,7 +103,8 @@ fn rejects_invalid_session_files() {
         FILE:3:1: `rate` belongs to a plan, not to sessions; give it as an option, or carry the file out with `prony run`
         FILE:1:8: `rate` belongs to a plan, not to sessions; give it as an option, or carry the file out with `prony run`
         prony: FILE:2:12: `duration` belongs to a plan, not to sessions; give it as an option, or carry the file out with `prony run`
-        prony: FILE:3:1: a file of sessions has no key `rte`; did you mean `rate`?
+        prony: FILE:3:16: `replace-lost` belongs to a plan, not to sessions; give it as an option, or carry the file out with `prony run`
+        prony: FILE:4:1: a file of sessions has no key `rte`; did you mean `rate`?
         --session needs exactly one URL: the paths in the file are relative to it
         --session needs exactly one URL: the paths in the file are relative to it
         the argument '--session <FILE>' cannot be used with '--method <NAME>'; `prony --help` lists all options
