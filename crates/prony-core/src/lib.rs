@@ -8,38 +8,18 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::iter_over_hash_type)]
 
-// The derive macro of `merge` names this crate from outside.
-extern crate self as prony_core;
+pub use prony_base::{
+    director, fault, feed, frame, grpc, http2, machine, merge, meter, plain, rng, secret, units,
+    websocket,
+};
+pub use prony_plan::{
+    events, messages, plan, rate, schedule, script, target, threshold, tokenizer, vars,
+};
 
-mod check;
-pub mod director;
 pub mod engine;
-pub mod events;
-pub mod fault;
-pub mod feed;
-pub mod frame;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-pub mod grpc;
-pub mod http2;
 pub mod layer;
-pub mod machine;
-pub mod merge;
-pub mod messages;
-pub mod meter;
-pub mod plain;
-pub mod plan;
 pub mod proto;
-pub mod rate;
 pub mod record;
-pub mod rng;
-pub mod schedule;
-pub mod script;
-pub mod secret;
-pub mod target;
-pub mod threshold;
-pub mod tokenizer;
-pub mod units;
-pub mod vars;
-pub mod websocket;

@@ -5,7 +5,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Field, Path, Result, parse_macro_input};
 
-/// Implement `prony_core::merge::Merge` for a structure with named fields: each field is merged by
+/// Implement `prony_base::merge::Merge` for a structure with named fields: each field is merged by
 /// its own `Merge`, or by the function in `#[merge(function)]`, a `fn(&mut T, &T)`.
 #[proc_macro_derive(Merge, attributes(merge))]
 pub fn merge(input: TokenStream) -> TokenStream {
@@ -23,7 +23,7 @@ fn merged(input: &DeriveInput) -> Result<proc_macro2::TokenStream> {
         };
         let by = match function(field)? {
             Some(function) => quote!(#function),
-            None => quote!(::prony_core::merge::Merge::merge),
+            None => quote!(::prony_base::merge::Merge::merge),
         };
         Ok(quote!(#by(&mut self.#name, &other.#name);))
     });
@@ -31,7 +31,7 @@ fn merged(input: &DeriveInput) -> Result<proc_macro2::TokenStream> {
     let name = &input.ident;
     let (generics, of, bounds) = input.generics.split_for_impl();
     Ok(quote! {
-        impl #generics ::prony_core::merge::Merge for #name #of #bounds {
+        impl #generics ::prony_base::merge::Merge for #name #of #bounds {
             fn merge(&mut self, other: &Self) {
                 #(#fields)*
             }

@@ -1,8 +1,10 @@
 //! The histogram of each kind of time, and the value of each number.
 
+use prony_plan::{each_number, each_time};
+
 use super::Tally;
 use super::hist::Hist;
-use crate::threshold::{Scalar, Timed, each_number, each_time};
+use crate::threshold::{Scalar, Timed};
 
 macro_rules! histograms {
     ($(
