@@ -59,7 +59,8 @@ const CARGO_MUTANTS: &str = "27.1.0";
 /// The modules to mutate: those that compute the figures, the schedule, and the engine.
 const MUTATED: [&str; 4] = ["record", "schedule", "summary", "engine"];
 /// The crates that they belong to.
-const MUTATED_CRATES: [&str; 2] = ["--package=prony-core", "--package=prony-stats"];
+const MUTATED_CRATES: [&str; 3] =
+    ["--package=prony-core", "--package=prony-plan", "--package=prony-stats"];
 /// Which sample `--sample` takes.
 const SEED: u64 = 1;
 /// The largest share of the mutants that may survive.
@@ -158,7 +159,8 @@ fn mutants(chosen: &Chosen<'_>) -> Result<()> {
         println!("{} of {all} mutants, at random, with seed {SEED}", names.len());
         some.extend(only(names));
     }
-    let quick = pass(&dir.join("unit"), &some, &["prony-core", "prony-stats"], &["--lib"])?;
+    let quick =
+        pass(&dir.join("unit"), &some, &["prony-core", "prony-plan", "prony-stats"], &["--lib"])?;
     if quick.missed.is_empty() {
         return quick.judge(&quick.missed);
     }
