@@ -1,8 +1,8 @@
 //! From JSON to messages. What has no template fields is encoded at once; around them stays a tree
 //! whose other parts are bytes.
 
-use prony_core::grpc::prefix;
-use prony_core::plan::{GrpcCall, MessagePart, ScalarKind};
+use prony_base::grpc::prefix;
+use prony_plan::plan::{GrpcCall, MessagePart, ScalarKind};
 use serde_json::{Map, Value};
 
 use crate::any::any_types;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use prony_core::plan::{ScalarKind, Wire};
+use prony_plan::plan::{ScalarKind, Wire};
 
 use crate::wire::WireType;
 

@@ -1,6 +1,6 @@
 //! A message while it is made: encoded bytes, and between them the parts that vary.
 
-use prony_core::plan::MessagePart;
+use prony_plan::plan::MessagePart;
 
 use crate::wire::{WireType, put_bytes, put_key};
 

@@ -73,7 +73,7 @@ impl Reply {
                     while let Some(field) = inner.next()? {
                         match field {
                             (1, Item::Number(n)) => *code = n,
-                            (2, Item::Bytes(b)) => *message = prony_core::grpc::shown_text(b),
+                            (2, Item::Bytes(b)) => *message = prony_base::grpc::shown_text(b),
                             _ => {}
                         }
                     }

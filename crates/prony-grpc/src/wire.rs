@@ -135,7 +135,7 @@ pub(crate) fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
 
 /// A name from a schema that may be anything, for a sentence.
 pub(crate) fn shown(name: &str) -> String {
-    prony_core::grpc::shown_text(name.as_bytes())
+    prony_base::grpc::shown_text(name.as_bytes())
 }
 
 #[cfg(test)]

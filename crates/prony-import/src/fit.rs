@@ -1,7 +1,7 @@
 //! Requests that no plan can have: they are left out, and named with their place in the input.
 
-use prony_core::plan::CallSpec;
-use prony_core::target::Url;
+use prony_plan::plan::CallSpec;
+use prony_plan::target::Url;
 
 use crate::text::Text;
 use crate::{Body, Import, Request, url};

@@ -45,8 +45,8 @@ use std::path::{Path, PathBuf};
 use context::Context;
 use correlate::Reply;
 use notes::Notes;
-use prony_core::plain;
-use prony_core::plan::Think;
+use prony_base::plain;
+use prony_plan::plan::Think;
 use text::Text;
 
 pub use conceal::conceal;

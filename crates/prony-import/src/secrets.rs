@@ -7,7 +7,7 @@ mod prose;
 
 use std::collections::HashMap;
 
-use prony_core::secret::is_harmless_header;
+use prony_base::secret::is_harmless_header;
 
 use crate::Import;
 use crate::needles::{self, Needles};

@@ -232,7 +232,7 @@ pub(crate) fn variable_name(name: &str) -> String {
     }
     // What others call so may have any length.
     let out = out[..out.len().min(NAME)].trim_end_matches('_');
-    let is_free = !prony_core::script::BUILT_IN.contains(&out);
+    let is_free = !prony_plan::script::BUILT_IN.contains(&out);
     if is_free && out.starts_with(|c: char| c.is_ascii_alphabetic()) {
         out.into()
     } else {

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use prony_core::plain::{self, Sink};
-use prony_core::plan::{Data, Think};
-use prony_core::vars::Template;
+use prony_base::plain::{self, Sink};
+use prony_plan::plan::{Data, Think};
+use prony_plan::vars::Template;
 
 use crate::text::Text;
 use crate::{Body, Extract, Import, Piece, Request, Step};

@@ -1,6 +1,6 @@
 //! httperf's session files (`--wsesslog`), with prony's additions, as an import.
 
-use prony_core::plan::Think;
+use prony_plan::plan::Think;
 
 use crate::context::{Context, REQUESTS};
 use crate::session_log::{self, Dialect, LogErrorKind, LoggedBurst, LoggedRequest};

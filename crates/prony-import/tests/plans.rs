@@ -1,9 +1,9 @@
 //! What is made of an archive is a plan: prony accepts it, with and without its secrets, and both
 //! are the same plan.
 
-use prony_core::plan::Data;
 use prony_import::archive::{Archive, Content, Entry, Log, Pair, Post, Reply, Sent};
 use prony_import::{Options, conceal, import_archive};
+use prony_plan::plan::Data;
 use prony_run::environment::Environment;
 use prony_run::plan_file;
 use proptest::prelude::*;

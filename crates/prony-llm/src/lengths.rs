@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use prony_core::rng::Sequence;
-use prony_core::units::Span;
+use prony_base::rng::Sequence;
+use prony_base::units::Span;
 
 /// The most tokens of a request or a reply.
 const MOST: u32 = 1_000_000;
@@ -92,7 +92,7 @@ impl FromStr for Lengths {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::rng::Stream;
+    use prony_base::rng::Stream;
 
     use super::*;
 

@@ -8,7 +8,7 @@ mod prompts;
 mod text;
 mod trace;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use serde_json::Value;
 
 pub use body::{Api, Format};

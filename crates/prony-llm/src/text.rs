@@ -1,6 +1,6 @@
 //! Texts with a given number of words, each of which is one token in usual vocabularies.
 
-use prony_core::rng::{Sequence, Stream};
+use prony_base::rng::{Sequence, Stream};
 
 use crate::{Arrival, Input, Lengths, Request};
 

@@ -1,7 +1,7 @@
 //! Traces: when requests arrived at a service, and how many tokens they and their replies had. CSV
 //! with a header line, or JSON lines; the names of the columns are those of published traces.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use serde_json::Value;
 
 use crate::Arrival;

@@ -9,9 +9,9 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use prony_core::fault::Fault;
-use prony_core::plan::Plan;
-use prony_core::units::Nanos;
+use prony_base::fault::Fault;
+use prony_base::units::Nanos;
+use prony_plan::plan::Plan;
 
 use crate::Destination;
 use crate::line::{Line, NONE, Names, STREAM};

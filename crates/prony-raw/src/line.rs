@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use prony_base::fault::Fault;
+use prony_base::plain::{self, Sink, plain};
+use prony_base::units::Nanos;
 use prony_core::engine::EndedStream;
-use prony_core::fault::Fault;
-use prony_core::plain::{self, Sink, plain};
-use prony_core::plan::{CallSpec, Plan};
 use prony_core::record::TokenReply;
-use prony_core::units::Nanos;
+use prony_plan::plan::{CallSpec, Plan};
 
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;

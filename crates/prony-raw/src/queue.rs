@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use prony_base::units::Nanos;
 use prony_core::engine::{EndedRequest, Tap, Taps};
-use prony_core::plan::Plan;
-use prony_core::units::Nanos;
+use prony_plan::plan::Plan;
 
 use crate::Destination;
 #[cfg(feature = "parquet")]

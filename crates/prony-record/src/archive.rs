@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use prony_core::script::{Coding, Undecoded};
 use prony_import::archive::{
     Archive, Content, Creator, Entry, Log, Pair, Post, Reply as Answer, Sent, Timings,
 };
+use prony_plan::script::{Coding, Undecoded};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::director::METHODS;
-use prony_core::feed::Body;
+use prony_base::director::METHODS;
+use prony_base::feed::Body;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

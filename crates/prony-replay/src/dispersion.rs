@@ -84,8 +84,8 @@ impl Dispersion {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_core::rng::{Stream, keyed, uniform};
-    use prony_core::units::Span;
+    use prony_base::rng::{Stream, keyed, uniform};
+    use prony_base::units::Span;
     use proptest::prelude::*;
 
     proptest! {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::ops::Range;
 
-use prony_core::director::METHODS;
+use prony_base::director::METHODS;
 
 use crate::fields::{Edge, Fields, Why};
 use crate::format::{DETECT_LINES, Format};

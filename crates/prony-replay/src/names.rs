@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::director::METHODS;
+use prony_base::director::METHODS;
 
 /// More different parts in one place are not all kept.
 const KINDS: usize = 8;

@@ -6,7 +6,7 @@
 
 mod queue;
 
-use prony_core::rng::{Stream, keyed};
+use prony_base::rng::{Stream, keyed};
 
 use crate::record::Record;
 use crate::times::{SECOND, Stamp};

@@ -8,7 +8,7 @@ pub struct Record {
     pub at: i64,
     /// The number of its line, from 1.
     pub line: u64,
-    /// Index into [`METHODS`](prony_core::director::METHODS).
+    /// Index into [`METHODS`](prony_base::director::METHODS).
     pub method: u8,
     /// Path and query.
     pub path: Vec<u8>,

@@ -12,12 +12,12 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use prony_core::feed::{Entry, Feed, Feeds};
-use prony_core::merge::Merge;
-use prony_core::plan::Expect;
+use prony_base::feed::{Entry, Feed, Feeds};
+use prony_base::merge::Merge;
+use prony_base::units::{Nanos, Span};
 use prony_core::record::hist::Hist;
 use prony_core::record::series::{Blocks, Series};
-use prony_core::units::{Nanos, Span};
+use prony_plan::plan::Expect;
 
 use crate::bodies::{Bodies, Giver, Missing};
 use crate::dispersion::{Dispersion, WINDOWS};

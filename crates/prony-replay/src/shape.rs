@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
 
-use prony_core::rng::{Stream, keyed, unit};
+use prony_base::rng::{Stream, keyed, unit};
 
 use crate::dispersion::{Dispersion, WINDOWS};
 use crate::record::Record;

@@ -356,7 +356,7 @@ fn a_server_is_asked_for_the_types_of_any() {
 /// Parts of a message that vary, in a group and in an `Any`.
 #[test]
 fn template_fields_can_be_in_groups_and_in_any() {
-    use prony_core::plan::MessagePart;
+    use prony_plan::plan::MessagePart;
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
     let mut schema = Schema::default();
     schema.add_set(&std::fs::read(folder.join("vectors.pset")).unwrap()).unwrap();

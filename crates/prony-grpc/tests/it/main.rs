@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use prony_core::plan::{
+use prony_base::units::Nanos;
+use prony_grpc::{Schema, reflect};
+use prony_plan::plan::{
     CallSpec, Cookies, Data, GrpcCall, Load, Plan, SessionKind, Sessions, Stop, Think,
 };
-use prony_core::script::{Filled, Locals, Script};
-use prony_core::target::Endpoint;
-use prony_core::units::Nanos;
-use prony_grpc::{Schema, reflect};
+use prony_plan::script::{Filled, Locals, Script};
+use prony_plan::target::Endpoint;
 use prost::Message as _;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -270,7 +270,7 @@ fn filled(call: GrpcCall, v: &str, n: &str) -> Vec<u8> {
     };
     let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
     let load = Load::Closed { connections: 1, think: Think::None };
-    let burst = prony_core::plan::Burst::of(vec![0], Think::None);
+    let burst = prony_plan::plan::Burst::of(vec![0], Think::None);
     let kind = SessionKind { name: String::new(), weight: 1, bursts: vec![burst] };
     let mut sessions = Sessions::plain(vec![kind]);
     sessions.cookies = Cookies::Off;

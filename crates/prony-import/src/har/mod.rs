@@ -8,8 +8,8 @@ mod sent;
 
 use std::collections::{HashMap, HashSet};
 
-use prony_core::plan::Think;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::Think;
 use serde_json::Value;
 
 use crate::archive::{Archive, Content, Entry, Log};

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use prony_core::rng::{Stream, keyed, unit};
+use prony_base::rng::{Stream, keyed, unit};
 
 /// Makes the choices.
 #[derive(Debug, Default)]

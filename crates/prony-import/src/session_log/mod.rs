@@ -10,10 +10,10 @@ mod value;
 use std::borrow::Cow;
 use std::fmt;
 
-use prony_core::plan::{Burst, CallSpec, Calls, SessionKind, Think};
-use prony_core::secret::quoted_url;
-use prony_core::target::{check_method, parse_header};
-use prony_core::units::{ParseError, Span};
+use prony_base::secret::quoted_url;
+use prony_base::units::{ParseError, Span};
+use prony_plan::plan::{Burst, CallSpec, Calls, SessionKind, Think};
+use prony_plan::target::{check_method, parse_header};
 
 /// The rules to use where those of httperf and prony differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use prony_core::director::METHODS;
-use prony_core::rng::{Sequence, Stream};
+use prony_base::director::METHODS;
+use prony_base::rng::{Sequence, Stream};
 
 use super::Record;
 use super::tests::read;

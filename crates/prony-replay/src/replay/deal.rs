@@ -8,8 +8,8 @@ use std::sync::mpsc::{
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
-use prony_core::feed::{Entry, Fed, Feed};
-use prony_core::units::Span;
+use prony_base::feed::{Entry, Fed, Feed};
+use prony_base::units::Span;
 
 use super::{Counts, Reader, Replay, failed, share_of};
 

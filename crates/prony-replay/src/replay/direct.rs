@@ -1,7 +1,7 @@
 //! Feeds that read the log when they are asked.
 
-use prony_core::feed::{Entry, Fed, Feed};
-use prony_core::units::Span;
+use prony_base::feed::{Entry, Fed, Feed};
+use prony_base::units::Span;
 
 use super::{Counts, Reader, Replay, failed, share_of};
 

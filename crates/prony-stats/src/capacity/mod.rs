@@ -12,8 +12,8 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use prony_core::threshold::Threshold;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::threshold::Threshold;
 use serde::Serialize;
 
 use crate::summary::Verdict;

@@ -139,7 +139,7 @@ impl Posterior {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::rng::{Sequence, Stream};
+    use prony_base::rng::{Sequence, Stream};
 
     use super::super::likelihood::PARTS;
     use super::*;

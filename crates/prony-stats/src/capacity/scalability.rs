@@ -265,7 +265,7 @@ fn inverted(m: &Matrix) -> Option<Matrix> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::rng::{Sequence, Stream};
+    use prony_base::rng::{Sequence, Stream};
 
     use super::*;
 

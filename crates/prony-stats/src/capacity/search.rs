@@ -8,9 +8,9 @@ mod disturbed;
 mod recovery;
 mod sides;
 
-use prony_core::rng::{Sequence, Stream};
-use prony_core::threshold::{Figure, Statistic, Threshold, Unit};
-use prony_core::units::Span;
+use prony_base::rng::{Sequence, Stream};
+use prony_base::units::Span;
+use prony_plan::threshold::{Figure, Statistic, Threshold, Unit};
 
 use super::likelihood::{Datum, Prior};
 use super::observe::Observed;

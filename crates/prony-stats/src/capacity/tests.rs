@@ -9,9 +9,9 @@ mod late;
 
 use std::env;
 
-use prony_core::rng::{Sequence, Stream};
-use prony_core::threshold::Unit;
-use prony_core::units::Span;
+use prony_base::rng::{Sequence, Stream};
+use prony_base::units::Span;
+use prony_plan::threshold::Unit;
 
 use super::*;
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 
 use crate::summary::{Certain, Summary};
 

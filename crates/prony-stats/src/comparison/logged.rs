@@ -4,10 +4,10 @@
 //! All intervals hold together with a probability of 95 %. Half of [`ERROR`] is for all requests
 //! together, so that a log with many paths decides them no later; the names share the rest.
 
-use prony_core::merge::Merge;
+use prony_base::merge::Merge;
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 
 use super::figure::Figure;
 use super::interval::{self, Change, compared};

@@ -29,8 +29,8 @@ mod saved;
 mod shape;
 mod steps;
 
-use prony_core::rng::{self, Sequence, Stream};
-use prony_core::units::Span;
+use prony_base::rng::{self, Sequence, Stream};
+use prony_base::units::Span;
 
 use crate::summary::confidence::{Interval, NoInterval};
 pub use figure::{Figure, GRID, Measured, block_length};

@@ -4,8 +4,8 @@
 //! difference of a pair. A percentile for which the blocks have too few requests has its values
 //! from several rounds together.
 
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 
 use super::Missing;
 use super::figure::{Figure, GRID, Measured};

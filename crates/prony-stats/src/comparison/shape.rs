@@ -10,7 +10,7 @@
 //! Student's t can still decide. That costs no error probability: where the distributions are
 //! equal, the percentiles are too, and the wrong decision about one of them is counted there.
 
-use prony_core::rng::{Sequence, Stream};
+use prony_base::rng::{Sequence, Stream};
 
 use super::figure::{Figure, GRID};
 use super::interval::{self, Change, Ends};

@@ -6,7 +6,7 @@
 //! (binary segmentation: Scott and Knott, Biometrics 30, 1974; with permutations as in E-divisive,
 //! Matteson and James, JASA 109, 2014).
 
-use prony_core::rng::{Sequence, Stream};
+use prony_base::rng::{Sequence, Stream};
 
 use crate::summary::student::t_critical;
 

@@ -1,5 +1,5 @@
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 
 use super::*;
 use crate::summary::{Between, Certain};

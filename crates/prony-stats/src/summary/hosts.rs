@@ -1,9 +1,9 @@
 //! A run on several hosts: which share each had, how its own meter did, and which share of the load
 //! was never offered.
 
-use prony_core::meter::CpuPressure;
-use prony_core::plan::{Plan, Shard};
-use prony_core::units::Span;
+use prony_base::meter::CpuPressure;
+use prony_base::units::Span;
+use prony_plan::plan::{Plan, Shard};
 use serde::{Deserialize, Serialize};
 
 use super::{Reason, Summary, Verdict};

@@ -14,15 +14,15 @@ pub(crate) mod student;
 mod threshold;
 mod verdict;
 
-use prony_core::fault::Fault;
-use prony_core::merge::Merge;
-use prony_core::meter::{CpuPressure, Transport, WorkerStats};
-use prony_core::plan::{Load, Plan, PlanSize};
-use prony_core::rate::Arrivals;
+use prony_base::fault::Fault;
+use prony_base::merge::Merge;
+use prony_base::meter::{CpuPressure, Transport, WorkerStats};
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::{Tally, per_second};
-use prony_core::threshold::Threshold;
-use prony_core::units::Span;
+use prony_plan::plan::{Load, Plan, PlanSize};
+use prony_plan::rate::Arrivals;
+use prony_plan::threshold::Threshold;
 use serde::{Deserialize, Serialize};
 
 pub use accepted::Accepted;

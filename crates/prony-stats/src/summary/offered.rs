@@ -1,7 +1,7 @@
 //! The planned load against the load that was offered, second by second: what the loss of a host
 //! took away.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::Summary;
 
@@ -40,10 +40,10 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::plan::{Load, Plan, Stop};
-    use prony_core::rate::{Arrivals, RatePlan};
+    use prony_base::units::Nanos;
     use prony_core::record::Tally;
-    use prony_core::units::Nanos;
+    use prony_plan::plan::{Load, Plan, Stop};
+    use prony_plan::rate::{Arrivals, RatePlan};
 
     use super::*;
     use crate::summary::tests::{meter, summary};
@@ -120,7 +120,7 @@ mod tests {
         let times = [0, 1, 1, 2, 5].map(secs);
         let trace = plan("1", Arrivals::Trace(times.into()));
         assert_eq!(trace.due(secs(1), secs(1)), Some(2.0));
-        let closed = Load::Closed { connections: 2, think: prony_core::plan::Think::None };
+        let closed = Load::Closed { connections: 2, think: prony_plan::plan::Think::None };
         let closed = Plan::new(vec![], vec![], closed, Stop::default());
         assert_eq!(closed.due(secs(0), secs(1)), None);
     }

@@ -1,7 +1,7 @@
 //! The pressure on the processors of a meter, in a summary.
 
-use prony_core::meter::LATE;
-use prony_core::units::Span;
+use prony_base::meter::LATE;
+use prony_base::units::Span;
 
 use super::Summary;
 

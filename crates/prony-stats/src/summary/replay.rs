@@ -1,9 +1,9 @@
 //! A replay of a log: what was read, how it was changed, and how long its requests took when they
 //! were logged.
 
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::Blocks;
-use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 /// The log of a replay, and what was made of it.

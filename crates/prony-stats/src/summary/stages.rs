@@ -3,11 +3,11 @@
 //! They come from the series: a request counts in the stage in which it ended. A cell of the series
 //! that two stages share belongs to neither.
 
-use prony_core::merge::Merge;
-use prony_core::plan::{Load, Plan};
-use prony_core::rate::{RatePiece, RatePlan};
+use prony_base::merge::Merge;
+use prony_base::units::Span;
 use prony_core::record::series::{Block, Cell};
-use prony_core::units::Span;
+use prony_plan::plan::{Load, Plan};
+use prony_plan::rate::{RatePiece, RatePlan};
 
 use super::Summary;
 use super::confidence::{Confidence, Interval, NoInterval, spread_over_bins};
@@ -191,10 +191,10 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::plan::Stop;
-    use prony_core::rate::Arrivals;
+    use prony_base::units::Nanos;
     use prony_core::record::Tally;
-    use prony_core::units::Nanos;
+    use prony_plan::plan::Stop;
+    use prony_plan::rate::Arrivals;
 
     use super::super::tests::{meter, summary};
     use super::*;
@@ -213,7 +213,7 @@ mod tests {
         let plan = plan(rate);
         let Load::Open { rate, .. } = &plan.load else { panic!("an open loop") };
         let mut t = Tally::new(Nanos::ZERO);
-        let mut inverse = prony_core::rate::Inverse::new(rate);
+        let mut inverse = prony_plan::rate::Inverse::new(rate);
         let mut k = 0;
         while let Some(at) = inverse.at(k as f64).filter(|at| at.0 < end) {
             let at = Nanos(at.0);

@@ -1,6 +1,6 @@
 //! The end of a search: what was found.
 
-use prony_core::threshold::Unit;
+use prony_plan::threshold::Unit;
 
 use super::{CHANGED, Known, Observed, Phase, Posterior, Search, TRIALS_MIN, side};
 use crate::capacity::{Answer, By, Finding, Fitted, Lack, Limit, Purpose, Step, Stop};

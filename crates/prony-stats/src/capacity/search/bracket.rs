@@ -1,6 +1,6 @@
 //! Bracketing: short trials, each rate twice the one before, until a threshold is missed.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::{AGAIN, LIMITS_SHORT, Observed, Phase, SHORT, Search, WARMUP, allowed, at_least, side};
 use crate::capacity::{By, Finding, Limit, Purpose, Step};

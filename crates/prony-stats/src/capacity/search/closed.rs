@@ -1,7 +1,7 @@
 //! Closed loops: after the search by connections, their throughput is measured from one connection
 //! to beyond the capacity, in random order, for the Universal Scalability Law.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::{Observed, SHORT, Search, WARMUP};
 use crate::capacity::scalability::{self, Scalability};

@@ -1,6 +1,6 @@
 //! After an overload, the search probes the target at a low rate until it replies as before.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::{Observed, PROBE_REQUESTS, Phase, Recovering, Search};
 use crate::capacity::{Finding, Recovery};

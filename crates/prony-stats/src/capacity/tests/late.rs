@@ -1,8 +1,8 @@
 //! Trials of a load generator that was late.
 
-use prony_core::meter::{SchedDelay, WorkerStats};
-use prony_core::plan::Plan;
+use prony_base::meter::{SchedDelay, WorkerStats};
 use prony_core::record::Tally;
+use prony_plan::plan::Plan;
 
 use super::super::*;
 use crate::summary::tests::{closed, meter, open, summary, tally};

@@ -3,10 +3,10 @@
 use std::str::FromStr;
 use std::{fmt, iter};
 
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::{BINS, Block, Blocks, bin_bounds};
-use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{Confidence, NoInterval};

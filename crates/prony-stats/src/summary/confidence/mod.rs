@@ -15,11 +15,11 @@ mod spectrum;
 mod tests;
 mod worth;
 
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::{self, BINS, Block, Series};
 use prony_core::record::{StreamTime, Tally};
-use prony_core::threshold::Timed;
-use prony_core::units::Span;
+use prony_plan::threshold::Timed;
 use serde::{Deserialize, Serialize};
 
 pub use goal::{Goal, GoalFigure, TimeKind, Until, Watch};

@@ -4,9 +4,9 @@
 
 use std::iter;
 
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::{self, BINS};
-use prony_core::units::Span;
 
 use super::{Confidence, EFFECTIVE_MIN, Interval, NoInterval, widening};
 

@@ -186,7 +186,7 @@ fn willink(t: f64, skewness: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::rng::{self, Stream};
+    use prony_base::rng::{self, Stream};
 
     use super::super::REDNESS_MAX;
     use super::*;

@@ -1,8 +1,8 @@
 //! Intervals of synthetic blocks. prony-sim tests their coverage.
 
-use prony_core::merge::Merge;
+use prony_base::merge::Merge;
+use prony_base::units::Nanos;
 use prony_core::record::series::{BLOCK_MIN, bin_of};
-use prony_core::units::Nanos;
 
 use super::*;
 

@@ -222,7 +222,7 @@ pub(in crate::summary) fn wilson(share: f64, n: f64, z: f64) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::units::Span;
+    use prony_base::units::Span;
 
     use super::*;
 

@@ -6,11 +6,11 @@
 //! share the other half (alpha spending, Lan and DeMets 1983), also the one at the end of the time.
 //! The report's decisions are made with the probability of the look that ended the load.
 
-use prony_core::plan::Plan;
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::series::{Block, Blocks, Series};
-use prony_core::threshold::{Figure, Scalar, Statistic, Threshold, Timed, Unit};
-use prony_core::units::Span;
+use prony_plan::plan::Plan;
+use prony_plan::threshold::{Figure, Scalar, Statistic, Threshold, Timed, Unit};
 
 use super::super::confidence::{Confidence, TimeKind, pooled};
 use super::binomial::LEVEL;
@@ -163,9 +163,9 @@ impl Deciding {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::plan::{CallSpec, Load, Stop, Think};
-    use prony_core::target::Endpoint;
-    use prony_core::units::Nanos;
+    use prony_base::units::Nanos;
+    use prony_plan::plan::{CallSpec, Load, Stop, Think};
+    use prony_plan::target::Endpoint;
 
     use super::*;
 

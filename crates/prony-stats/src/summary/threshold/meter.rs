@@ -9,7 +9,7 @@
 //! a part of the time that they wait. By Little's law, the mean time of `n` users is `n` over their
 //! throughput, and a meter that adds nothing lowers no throughput.
 
-use prony_core::threshold::{Counted, Distortion, Figure, Statistic, Timed};
+use prony_plan::threshold::{Counted, Distortion, Figure, Statistic, Timed};
 
 use super::super::Summary;
 use super::super::verdict::Reason;

@@ -19,8 +19,8 @@ mod shares;
 mod tests;
 mod times;
 
-use prony_core::threshold::{Counted, Figure, Relation, Scalar, Threshold, Unit};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::threshold::{Counted, Figure, Relation, Scalar, Threshold, Unit};
 use serde::{Deserialize, Serialize};
 
 use super::Summary;

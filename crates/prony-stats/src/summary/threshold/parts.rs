@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_core::record::{CheckTally, GroupTally};
-use prony_core::threshold::{Counted, Figure, Threshold, Unit};
+use prony_plan::threshold::{Counted, Figure, Threshold, Unit};
 
 use super::Summary;
 use super::known::Known;

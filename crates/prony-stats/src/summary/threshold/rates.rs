@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use prony_base::units::{Nanos, Span};
 use prony_core::record::series::Cell;
 use prony_core::record::{Tally, TokenTally};
-use prony_core::units::{Nanos, Span};
 
 use super::super::confidence::{Interval, NoInterval};
 use super::super::student::t_critical;

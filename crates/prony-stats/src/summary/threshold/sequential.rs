@@ -12,10 +12,10 @@
 
 use std::f64::consts::FRAC_2_PI;
 
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::series::{Block, Blocks, Series, bin_bounds};
-use prony_core::threshold::{Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
-use prony_core::units::Span;
+use prony_plan::threshold::{Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
 
 use super::super::confidence::TimeKind;
 
@@ -246,7 +246,7 @@ fn above(t: f64, freedom: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::units::Nanos;
+    use prony_base::units::Nanos;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! The bottleneck: what limited the rate of a run.
 
-use prony_core::plan::{Load, Plan, SessionKind, Think};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Load, Plan, SessionKind, Think};
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;

@@ -1,9 +1,9 @@
 //! What the rules for the meter are applied to: the times that a run measures. A stream of messages
 //! is one request, so its response time is no scale for what the meter adds to the times in it.
 
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::{StreamTime, Tally};
-use prony_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;

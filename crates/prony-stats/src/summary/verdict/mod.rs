@@ -8,11 +8,11 @@ mod stationary;
 #[cfg(test)]
 mod tests;
 
-use prony_core::fault::{Fault, FaultClass};
-use prony_core::plan::{Load, Think};
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::{StreamTime, Tally};
-use prony_core::units::Span;
+use prony_plan::plan::{Load, Think};
 use serde::{Deserialize, Serialize};
 
 use super::Summary;

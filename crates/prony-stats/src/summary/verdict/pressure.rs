@@ -1,7 +1,7 @@
 //! Reasons from CPU pressure and event-loop stalls, and the check of Little's law, which every run
 //! must satisfy.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::super::Summary;
 use super::measured::Scale;

@@ -6,9 +6,9 @@
 //! of a first-order autoregressive process (Bayley and Hammersley, JRSS Supplement 8, 1946), and if
 //! the change is large enough to matter. `docs/verdict.md` explains how the limits were chosen.
 
-use prony_core::plan::Load;
-use prony_core::rate::Arrivals;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::Load;
+use prony_plan::rate::Arrivals;
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;
@@ -221,7 +221,7 @@ fn mean(values: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::rng::{self, Stream};
+    use prony_base::rng::{self, Stream};
 
     use super::*;
 

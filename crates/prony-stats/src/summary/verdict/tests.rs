@@ -3,11 +3,11 @@
 mod samples;
 mod streams;
 
-use prony_core::meter::{CpuPressure, SchedDelay, Stalls, Transport, WorkerStats};
-use prony_core::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
+use prony_base::meter::{CpuPressure, SchedDelay, Stalls, Transport, WorkerStats};
+use prony_base::units::Nanos;
 use prony_core::proto::StreamCounts;
 use prony_core::record::SessionTally;
-use prony_core::units::Nanos;
+use prony_plan::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
 
 use super::super::confidence::Until;
 use super::super::tests::{closed, meter, open, summary, tally};
@@ -428,8 +428,8 @@ fn p14_level_shift_invalidates() {
     assert!(summary(open(), course(&[ms(10); 12]), meter(0)).verdict().is_valid());
     let mut ramp = open();
     ramp.load = Load::Open {
-        rate: prony_core::rate::RatePlan::parse("100@6s,200@6s").expect("a plan"),
-        arrivals: prony_core::rate::Arrivals::Fixed,
+        rate: prony_plan::rate::RatePlan::parse("100@6s,200@6s").expect("a plan"),
+        arrivals: prony_plan::rate::Arrivals::Fixed,
         connections: 50,
     };
     assert!(summary(ramp, course(&times), meter(0)).verdict().is_valid());
