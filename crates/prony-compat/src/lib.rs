@@ -23,8 +23,8 @@ use std::path::Path;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub use httperf::fuzzing;
-use prony_core::plain::{Sink, plain};
-use prony_core::secret::HIDDEN;
+use prony_base::plain::{Sink, plain};
+use prony_base::secret::HIDDEN;
 use prony_io::SetupError;
 use prony_stats::summary::CommandLine;
 

@@ -1,6 +1,6 @@
 //! When to give up a server that does not reply.
 
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_io::Live;
 
 /// How long a server that has never replied may fail all requests.

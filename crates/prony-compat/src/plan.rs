@@ -1,8 +1,8 @@
 //! The plan that the closed loops of the old tools share.
 
-use prony_core::plan::{CallSpec, Expect, Load, Plan, Resume, Stop, Think, TlsSpec, openssl_name};
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Expect, Load, Plan, Resume, Stop, Think, TlsSpec, openssl_name};
+use prony_plan::target::Endpoint;
 
 /// The connect timeout.
 const CONNECT_TIMEOUT: Span = Span::from_secs(5);

@@ -2,9 +2,9 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, RequestId};
 use prony_core::engine::Tap;
-use prony_core::fault::Fault;
-use prony_core::units::{ConnId, RequestId};
 
 /// Copies the traffic of all connections, every byte once. A part of a reply is copied when it has
 /// been parsed.

@@ -10,13 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use prony_core::plan::{Plan, Shard};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_hosts::driver::{self, Job, OnLoss, Watchers};
 use prony_hosts::engine::{Engine, Event};
 use prony_hosts::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
 use prony_hosts::worker::{self, Settings};
 use prony_io::{Control, clock};
+use prony_plan::plan::{Plan, Shard};
 use prony_run::environment::Environment;
 use prony_run::error::Error;
 use prony_run::local_server::{LocalServer, ServerConfig};

@@ -1,7 +1,7 @@
 //! The offset of a worker's wall clock from the driver's, by Cristian's method: of several round
 //! trips, the fastest is used, and the worker's clock is compared with its midpoint.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_stats::summary::ClockOffset;
 
 /// The fastest round trip so far.

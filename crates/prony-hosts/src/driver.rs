@@ -9,11 +9,11 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use prony_core::machine::StopRequest;
-use prony_core::plan::{Plan, Shard};
+use prony_base::machine::StopRequest;
+use prony_base::units::{Nanos, Span};
 use prony_core::record::series::Block;
-use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, clock};
+use prony_plan::plan::{Plan, Shard};
 use prony_report::json;
 use prony_run::error::Error;
 use prony_run::merge;

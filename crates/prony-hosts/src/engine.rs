@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_run::error::Error;
 
 use crate::relay::{Share, Tally};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use prony_core::merge::Merge;
+use prony_base::merge::Merge;
+use prony_base::units::Span;
 use prony_core::record::series::{Block, Cell};
-use prony_core::units::Span;
 use serde_json::Value;
 
 use crate::lost::Reported;
@@ -212,9 +212,9 @@ fn add_counts(sums: &mut Tick, tick: &Tick) {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::fault::Fault;
+    use prony_base::fault::Fault;
+    use prony_base::rng::{Sequence, Stream};
     use prony_core::record::series::bin_of;
-    use prony_core::rng::{Sequence, Stream};
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::FaultClass;
-use prony_core::plan::Plan;
+use prony_base::fault::FaultClass;
+use prony_base::units::{Nanos, Span};
 use prony_core::record::Tally;
 use prony_core::record::series::{Series, bin_value};
-use prony_core::units::{Nanos, Span};
+use prony_plan::plan::Plan;
 use prony_stats::summary::{Part, RunInfo, Summary};
 use serde::{Deserialize, Serialize};
 
@@ -122,9 +122,9 @@ fn less<K: Copy + Ord>(now: &BTreeMap<K, u64>, before: &BTreeMap<K, u64>) -> BTr
 
 #[cfg(test)]
 mod tests {
-    use prony_core::fault::Fault;
-    use prony_core::plan::{Load, Stop, Think};
+    use prony_base::fault::Fault;
     use prony_core::record::series::{Cell, bin_of};
+    use prony_plan::plan::{Load, Stop, Think};
 
     use super::*;
 

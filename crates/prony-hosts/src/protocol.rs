@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read as _};
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Plan, Secret, Shard};
+use prony_base::fault::Fault;
 use prony_core::record::series::{Block, Cell};
+use prony_plan::plan::{Plan, Secret, Shard};
 use prony_stats::summary::CommandLine;
 use serde::{Deserialize, Serialize};
 

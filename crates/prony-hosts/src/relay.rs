@@ -2,7 +2,7 @@
 //! objects, each with its `type`. Such a program is an engine ([`crate::carrier`]) or an aggregator
 //! ([`crate::aggregator`]); a carried aggregator speaks them to both of its sides.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

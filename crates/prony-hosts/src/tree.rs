@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::Control;
 use prony_run::error::Error;
 

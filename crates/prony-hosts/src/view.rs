@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use prony_core::fault::Fault;
-use prony_core::merge::Merge;
+use prony_base::fault::Fault;
+use prony_base::merge::Merge;
+use prony_base::units::{Nanos, Span};
 use prony_core::record::LagSoFar;
 use prony_core::record::series::Cell;
-use prony_core::units::{Nanos, Span};
 use prony_io::{Detail, Interval, Live};
 
 use crate::protocol::{Tick, TickInterval};

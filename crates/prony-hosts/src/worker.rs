@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use prony_core::fault::Fault;
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, Span};
 use prony_core::record::series::Block;
-use prony_core::schedule::RateChange;
-use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, clock};
+use prony_plan::schedule::RateChange;
 use prony_report::{Format, Style};
 use prony_run::error::Error;
 use prony_run::merge;

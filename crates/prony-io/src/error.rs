@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 /// Why a load or a server cannot start.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@
 //! settings), [`time`] (clock and waits), [`net`] (sockets and addresses), [`drivers`] (event loops
 //! that run a machine) and `run` (worker threads).
 //!
-//! A driver runs any [`prony_core::machine::Machine`]: the client's engine as well as the target
+//! A driver runs any [`prony_base::machine::Machine`]: the client's engine as well as the target
 //! server. It moves bytes and reports times; it knows no HTTP, no schedule and no histogram.
 //! [`run()`] runs a load: it resolves names, checks limits, starts one worker per core and collects
 //! the results. [`serve()`] runs a server.

@@ -17,19 +17,19 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use prony_base::machine::{Action, Machine};
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_core::engine::Engine;
 use prony_core::layer::TlsContext;
-use prony_core::machine::{Action, Machine};
-use prony_core::plan::{
+use prony_core::proto::h1::H1;
+use prony_import::session_log::{self, Dialect};
+use prony_io::{Control, Listen, Options, bind, run, serve};
+use prony_plan::plan::{
     Burst, CallSpec, Calls, Exchange, Expect, Framing, Load, Message, Plan, SessionKind, Sessions,
     Stop, StreamPlan, Think, TlsSpec, TlsVersion,
 };
-use prony_core::proto::h1::H1;
-use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::target::Endpoint;
-use prony_core::units::{ConnId, Nanos, Span};
-use prony_import::session_log::{self, Dialect};
-use prony_io::{Control, Listen, Options, bind, run, serve};
+use prony_plan::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_plan::target::Endpoint;
 use prony_server::echo::{self, EchoBehavior};
 use prony_server::serve::Serve;
 use rustls::ServerConnection;

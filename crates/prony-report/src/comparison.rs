@@ -5,9 +5,9 @@ mod text;
 
 use std::fmt::Write as _;
 
-use prony_core::merge::Merge;
+use prony_base::merge::Merge;
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 use prony_stats::comparison::{
     Answer, Compared, Design, Figure, Held, Measured, Outcome, Rounds, Shape,
 };

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_stats::summary::Summary;
 
 /// The header line. `docs/json.md` documents it with the series of the JSON report.

@@ -1,7 +1,7 @@
 //! Annotations for GitHub Actions: workflow commands, which its runner reads from the output of a
 //! step and shows at the run.
 
-use prony_core::plain;
+use prony_base::plain;
 use prony_stats::summary::{Conclusion, Summary, Weight};
 
 use super::comparison::Comparison;
@@ -99,10 +99,10 @@ mod tests {
     /// What the user accepts is a notice, in Markdown no bold word, and in JUnit no failure.
     #[test]
     fn what_is_accepted_is_no_failure_in_any_format() {
-        use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
+        use prony_base::units::{Nanos, Span};
         use prony_core::record::Tally;
-        use prony_core::target::Endpoint;
-        use prony_core::units::{Nanos, Span};
+        use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
+        use prony_plan::target::Endpoint;
         use prony_stats::summary::{Accepted, RunInfo};
 
         let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
-use prony_core::plain;
+use prony_base::plain;
 use prony_core::record::Tally;
 use prony_stats::summary::Summary;
 

@@ -1,6 +1,6 @@
 //! What reports say about the hosts of a run, and about a report of a single share.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_stats::summary::{Host, Hosts, Loss, Offered, Summary};
 
 use super::units;

@@ -19,14 +19,14 @@ mod tokens;
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::{Fault, FaultClass};
-use prony_core::meter::WorkerStats;
-use prony_core::plan::Plan;
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::meter::WorkerStats;
+use prony_base::units::Span;
 use prony_core::record::Row;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::threshold::{InJson, Timed};
-use prony_core::units::Span;
+use prony_plan::plan::Plan;
+use prony_plan::threshold::{InJson, Timed};
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Figures, QUANTILES, RunInfo, Summary};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use prony_core::plain::{Sink, plain};
+use prony_base::plain::{Sink, plain};
 use prony_stats::summary::{Conclusion, Summary, Weight};
 
 use super::phased::{Outcome as Ended, Phased};

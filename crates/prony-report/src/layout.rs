@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use prony_core::plain::{Sink, plain};
+use prony_base::plain::{Sink, plain};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};

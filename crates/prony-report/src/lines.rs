@@ -1,6 +1,6 @@
 //! The writer of texts whose lines are all plain, whatever is in them.
 
-use prony_core::plain;
+use prony_base::plain;
 
 /// Complete lines. Nothing in the text of a line can end it, move a cursor or give a command.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! The response times of a replay against those of its log, with their sentences. `docs/replay.md`
 //! and `docs/json.md` document the fields.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_stats::comparison::{LogFigure, LogRow, MARGIN, compare_with_log};
 use prony_stats::summary::Summary;
 use serde::Serialize;

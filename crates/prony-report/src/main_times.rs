@@ -1,8 +1,8 @@
 //! The times that a run is about: those of its requests, or of what their replies stream.
 
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::{StreamTime, Tally};
-use prony_core::units::Span;
 use prony_stats::summary::Summary;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 

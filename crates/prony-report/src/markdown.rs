@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use prony_core::plain;
+use prony_base::plain;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Conclusion, QUANTILES, Summary, Weight};
 

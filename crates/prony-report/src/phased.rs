@@ -1,7 +1,7 @@
 //! The report of a plan with phases: the ordinary report of each phase, and a row for each in an
 //! overview.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_stats::summary::{Checked, Outcome as Decided, Summary, Weight};
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! The names of the parts of response times from kernel timestamps, for all formats.
 
+use prony_base::units::Span;
 use prony_core::record::Phases;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 use prony_stats::summary::Summary;
 
 use super::units;

@@ -1,7 +1,7 @@
 //! What is wrong with a run, for readers who do not know the terms of the whole report: a sentence
 //! each.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_stats::summary::{Judgment, Reason, Summary};
 
 use super::words::{lacked_time, more_threads, noun, other_protocol, reason};

@@ -1,9 +1,9 @@
 //! Reports are shared, so they hide possible secrets unless the run allows showing them. Every
 //! format is rendered from the result of `shown`.
 
-use prony_core::plan::{Plan, PlanSize};
+use prony_base::secret::{HIDDEN, shown_header};
 use prony_core::record::Tally;
-use prony_core::secret::{HIDDEN, shown_header};
+use prony_plan::plan::{Plan, PlanSize};
 use prony_stats::summary::Summary;
 
 /// The run as reports show it: with an excerpt of a large plan and the size of the full one, and

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use prony_core::fault::Fault;
-use prony_core::merge::Merge;
+use prony_base::fault::Fault;
+use prony_base::merge::Merge;
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 use serde::Serialize;
 
 use super::lines::Lines;

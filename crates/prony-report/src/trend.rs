@@ -1,6 +1,6 @@
 //! A trend: the figures of many runs one after another, with the steps between them.
 
-use prony_core::plain;
+use prony_base::plain;
 use prony_stats::comparison::{Figure, Measured, RUNS_MIN, SIDE_MIN, steps};
 use prony_stats::summary::Summary;
 use prony_stats::summary::confidence::Confidence;
@@ -203,10 +203,10 @@ pub(super) fn shown(unit: &str, value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::Format;
-    use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
+    use prony_base::units::{Nanos, Span};
     use prony_core::record::Tally;
-    use prony_core::target::Endpoint;
-    use prony_core::units::{Nanos, Span};
+    use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
+    use prony_plan::target::Endpoint;
     use prony_stats::summary::RunInfo;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! Numbers for people: three significant digits and a unit.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 const TIMES: [(f64, &str); 4] = [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")];
 const BYTES: [(f64, &str); 5] = [

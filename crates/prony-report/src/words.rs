@@ -7,10 +7,10 @@ mod meter;
 mod self_test;
 mod thresholds;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Plan, status_text};
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
+use prony_plan::plan::{Plan, status_text};
+use prony_plan::target::Endpoint;
 use prony_stats::summary::confidence::{Goal, NoInterval};
 use prony_stats::summary::{
     Bottleneck, Change, Figure, Judgment, Queued, Reason, Summary, Verdict, Waiting,

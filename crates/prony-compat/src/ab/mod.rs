@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use prony_core::fault::Fault;
-use prony_core::units::Nanos;
+use prony_base::fault::Fault;
+use prony_base::units::Nanos;
 use prony_io::{Control, Live, Options as IoOptions, SocketOptions, Taps};
 use prony_report::{Style, appendix};
 use prony_run::error::Error;

@@ -4,10 +4,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, RequestId};
 use prony_core::engine::Tap;
-use prony_core::fault::Fault;
 use prony_core::proto::Reply;
-use prony_core::units::{ConnId, RequestId};
 
 use super::trace::{Trace, Tracer};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use prony_core::plan::TlsVersion;
+use prony_plan::plan::TlsVersion;
 
 /// What a command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, HttpVersion, Plan, Stop, TlsSpec, TlsVersion, openssl_name};
-use prony_core::target::{Endpoint, Url, parse_header};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::ConnectTo;
+use prony_plan::plan::{CallSpec, HttpVersion, Plan, Stop, TlsSpec, TlsVersion, openssl_name};
+use prony_plan::target::{Endpoint, Url, parse_header};
 use prony_run::error::Error;
 use prony_run::files::{self, BODY_MAX};
 

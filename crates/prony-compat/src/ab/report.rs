@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use prony_core::fault::{Fault, FaultClass};
-use prony_core::plan::openssl_name;
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::units::Span;
 use prony_core::record::Stamps;
-use prony_core::units::Span;
+use prony_plan::plan::openssl_name;
 use prony_stats::summary::Summary;
 
 use super::observe::Seen;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use prony_core::fault::Fault;
+use prony_base::fault::Fault;
+use prony_base::units::ConnId;
 use prony_core::proto::Reply;
-use prony_core::units::ConnId;
 
 use crate::say;
 

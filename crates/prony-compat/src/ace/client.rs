@@ -4,13 +4,13 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prony_core::fault::Fault;
-use prony_core::plan::{CallSpec, Exchange, Framing, Message, Plan, Stop};
+use prony_base::fault::Fault;
+use prony_base::units::Span;
 use prony_core::record::Observer;
 use prony_core::record::bins::Bins;
-use prony_core::target::{Carrier, Endpoint};
-use prony_core::units::Span;
 use prony_io::{Control, Live, Options as IoOptions, SocketOptions};
+use prony_plan::plan::{CallSpec, Exchange, Framing, Message, Plan, Stop};
+use prony_plan::target::{Carrier, Endpoint};
 use prony_report::{Style, appendix};
 use prony_run::interrupt::{Ending, stoppable};
 use prony_run::output::lines_to_stderr;

@@ -9,9 +9,9 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::thread;
 use std::time::Duration;
 
-use prony_core::frame::{self, OPENING};
-use prony_core::machine::{Action, Machine as _};
-use prony_core::units::{ConnId, Nanos};
+use prony_base::frame::{self, OPENING};
+use prony_base::machine::{Action, Machine as _};
+use prony_base::units::{ConnId, Nanos};
 use prony_io::resolve;
 use prony_io::socket::Mode;
 use prony_io::socket::sctp;

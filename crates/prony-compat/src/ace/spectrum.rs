@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::{Control, clock};
 use prony_report::{OverSize, over_size};
 use prony_run::files;

@@ -1,8 +1,8 @@
 //! h2load's figures of a run, by its definitions.
 
-use prony_core::fault::Fault;
+use prony_base::fault::Fault;
+use prony_base::units::Nanos;
 use prony_core::record::ClientTally;
-use prony_core::units::Nanos;
 use prony_stats::summary::Summary;
 
 use super::stats::Row;

@@ -16,8 +16,8 @@ use std::fs::{self, File};
 use std::sync::Arc;
 use std::thread;
 
-use prony_core::plan::{HttpVersion, Plan};
 use prony_io::{Live, Options as IoOptions, Taps};
+use prony_plan::plan::{HttpVersion, Plan};
 use prony_report::{Style, appendix};
 use prony_run::error::Error;
 use prony_run::interrupt::{Ending, stoppable};

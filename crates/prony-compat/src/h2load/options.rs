@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::ConnectTo;
 
 use super::keys::{Key, TABLE};
@@ -345,7 +345,7 @@ fn header(line: &str) -> Result<(String, String), String> {
     if value.is_empty() {
         return Err(format!("-H: invalid header - value missing: {}", name.escape_debug()));
     }
-    if !name.starts_with(':') && prony_core::target::parse_header(line).is_err() {
+    if !name.starts_with(':') && prony_plan::target::parse_header(line).is_err() {
         return bad("invalid header");
     }
     Ok((name.to_owned(), value.to_owned()))

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_plan::plan::{
     CallSpec, Clients, Expect, Http2Spec, HttpVersion, Load, Pace, Plan, Stop, Think, TlsSpec,
 };
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_plan::target::Endpoint;
 use prony_run::error::Error;
 use prony_run::files::{self, BODY_MAX};
 
@@ -80,7 +80,7 @@ fn http2(options: &Options) -> Http2Spec {
         table_size: options.header_table_size,
         frame_size: options.frame_size,
         wait_settings: false,
-        is_static: options.encoder_table_size < prony_core::http2::TABLE_SIZE,
+        is_static: options.encoder_table_size < prony_base::http2::TABLE_SIZE,
         ..Http2Spec::default()
     }
 }
@@ -106,7 +106,7 @@ fn versions(options: &Options, tls: bool) -> Result<(Option<Box<TlsSpec>>, HttpV
     };
     let tls13 = listed("--tls13-ciphers", &options.tls13_ciphers)?;
     let tls12 = listed("--ciphers", &options.ciphers)?;
-    let is_tls13 = |name: &String| prony_core::plan::openssl_name(name) == name.as_str();
+    let is_tls13 = |name: &String| prony_plan::plan::openssl_name(name) == name.as_str();
     let (mut first, mut second): (Vec<String>, Vec<String>) =
         spec.suites.iter().cloned().partition(is_tls13);
     if let Some(list) = tls13.filter(|list| !list.is_empty()) {
@@ -163,7 +163,7 @@ fn calls(options: &Options, uris: &Uris, body: Option<&[u8]>) -> Result<Vec<Call
     }
     let given = if body.is_some() { "POST" } else { "GET" };
     let method = CallSpec::method_of(find(":method").map_or(given, String::as_str));
-    let shared = prony_core::plan::Shared::from(headers);
+    let shared = prony_plan::plan::Shared::from(headers);
     let call = |path: &String| CallSpec {
         method: method.clone(),
         path: find(":path").unwrap_or(path).clone(),

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use prony_core::plan::Plan;
 use prony_core::record::FirstHandshake;
+use prony_plan::plan::Plan;
 use prony_stats::summary::Summary;
 
 use super::figures::Figures;
@@ -157,7 +157,7 @@ fn handshake(first: &FirstHandshake, edition: Edition) -> String {
     let mut out = format!(
         "TLS Protocol: TLSv{}\nCipher: {}\n",
         first.version,
-        prony_core::plan::openssl_name(&first.suite)
+        prony_plan::plan::openssl_name(&first.suite)
     );
     let group = first.group.as_deref();
     if let Some(group) = group {

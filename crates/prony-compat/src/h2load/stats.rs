@@ -1,7 +1,7 @@
 //! The statistics of a row of h2load's report, and how it prints numbers.
 
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 
 /// A row: its samples' extremes, quantiles and spread. All zero without samples.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -124,7 +124,7 @@ pub(super) fn bytes(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_core::units::Span;
+    use prony_base::units::Span;
 
     #[test]
     fn numbers_as_h2load_prints_them() {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use prony_core::target::{Endpoint, Url};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::target::{Endpoint, Url};
 use prony_run::error::Error;
 use prony_run::files;
 
@@ -111,7 +111,7 @@ fn refused(why: impl Into<String>) -> Error {
 
 /// Printable, and without what a URL may hide.
 fn shown(text: &str) -> String {
-    prony_core::secret::shown_url(text).escape_debug().to_string()
+    prony_base::secret::shown_url(text).escape_debug().to_string()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The values of h2load's options: counts, sizes and durations.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 /// A whole number: digits only.
 pub(super) fn count(text: &str) -> Option<u64> {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use prony_core::plan::{HttpVersion, Plan};
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_io::Live;
+use prony_plan::plan::{HttpVersion, Plan};
 
 use super::options::Options;
 use crate::say;

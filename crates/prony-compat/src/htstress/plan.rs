@@ -3,8 +3,8 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Plan, Stop};
-use prony_core::target::{Endpoint, Url};
+use prony_plan::plan::{CallSpec, Expect, HttpVersion, Plan, Stop};
+use prony_plan::target::{Endpoint, Url};
 use prony_run::error::Error;
 
 use super::options::Options;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use prony_core::fault::Fault;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
 use prony_stats::summary::Summary;
 
 use prony_report::{self, Style, words};

@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use prony_core::fault::Fault;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 use prony_report::words;
 use prony_stats::summary::{Figures, QUANTILES, Reason, Summary};
 

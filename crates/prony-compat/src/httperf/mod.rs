@@ -23,10 +23,10 @@ mod values;
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_core::meter::WorkerStats;
-use prony_core::plan::Plan;
+use prony_base::meter::WorkerStats;
 use prony_core::record::Tally;
 use prony_io::{Control, Peak, limits};
+use prony_plan::plan::Plan;
 use prony_run::error::Error;
 use prony_run::interrupt::catch;
 use prony_run::output::{self, Outputs};

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 
-use prony_core::plan::Plan;
-use prony_core::target::Endpoint;
 use prony_io::{Options, SocketOptions};
+use prony_plan::plan::Plan;
+use prony_plan::target::Endpoint;
 
 use super::options::Opts;
 use super::values::Refusal;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::Fault;
-use prony_core::plan::Plan;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::{SessionTally, Tally};
-use prony_core::units::Span;
+use prony_plan::plan::Plan;
 use prony_stats::summary::Summary;
 
 use super::options::Opts;
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn an_empty_run_has_valid_numbers() {
         let plan = super::super::plan::tests::plan_of("--num-conns 1");
-        let parts = vec![(None, Tally::default(), prony_core::meter::WorkerStats::default())];
+        let parts = vec![(None, Tally::default(), prony_base::meter::WorkerStats::default())];
         let summary = Summary::from_parts(plan, prony_stats::summary::RunInfo::default(), parts);
         let n = numbers(&Opts::new("httperf"), &summary, None, 0);
         let text = n.render();

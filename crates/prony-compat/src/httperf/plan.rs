@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_import::session_log::{self, Dialect, LogError, LogErrorKind, LoggedRequest};
+use prony_plan::plan::{
     Burst, Calls, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, SessionKind,
     Sessions, Stop, Think,
 };
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
-use prony_import::session_log::{self, Dialect, LogError, LogErrorKind, LoggedRequest};
+use prony_plan::schedule::{Arrivals, RatePlan};
+use prony_plan::target::Endpoint;
 use prony_run::files::{self, FILE_MAX};
 
 use super::options::Opts;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::values::Period;
 

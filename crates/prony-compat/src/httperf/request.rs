@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_core::plan::{CallSpec, Shared};
-use prony_core::target::parse_header;
+use prony_plan::plan::{CallSpec, Shared};
+use prony_plan::target::parse_header;
 use prony_run::files::{self, FILE_MAX};
 
 use super::options::Opts;

@@ -1,6 +1,6 @@
 //! httperf's command line as shown in saved reports.
 
-use prony_core::secret::{HIDDEN, shown_path};
+use prony_base::secret::{HIDDEN, shown_path};
 
 use super::table::{Key, TABLE};
 use crate::getopt::Item;

@@ -4,11 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, RequestId};
 use prony_core::engine::Tap;
-use prony_core::fault::Fault;
-use prony_core::plan::Plan;
 use prony_core::proto::Reply;
-use prony_core::units::{ConnId, RequestId};
+use prony_plan::plan::Plan;
 
 use super::options::Opts;
 use super::values::{Print, Uris};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use prony_core::plan::{Resume, TlsSpec, TlsVersion};
+use prony_plan::plan::{Resume, TlsSpec, TlsVersion};
 use prony_run::files;
 
 use super::options::Opts;

@@ -5,7 +5,7 @@ mod plan;
 mod report;
 mod units;
 
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_io::{Live, Options as IoOptions};
 use prony_report::{Style, appendix};
 use prony_run::error::Error;

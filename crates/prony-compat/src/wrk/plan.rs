@@ -1,8 +1,8 @@
 //! Compiles wrk's options to a plan: keep-alive, HTTP/1.1, wrk's short request.
 
-use prony_core::plan::{CallSpec, Plan, Stop};
-use prony_core::target::{Url, parse_header};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Plan, Stop};
+use prony_plan::target::{Url, parse_header};
 use prony_run::error::Error;
 
 use super::options::Options;

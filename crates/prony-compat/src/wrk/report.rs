@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use prony_core::fault::{Fault, FaultClass};
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::units::{Nanos, Span};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::units::{Nanos, Span};
 use prony_stats::summary::Summary;
 
 use super::options::Options;
@@ -227,7 +227,7 @@ fn quantile(h: &Hist, percent: u32) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::meter::WorkerStats;
+    use prony_base::meter::WorkerStats;
     use prony_stats::summary::RunInfo;
 
     use super::super::options::{Asked, read};

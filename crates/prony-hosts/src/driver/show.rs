@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use prony_core::units::Nanos;
+use prony_base::units::Nanos;
 use prony_io::Live;
 
 use super::{Driver, Status};

@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::Range;
 use std::time::Instant;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::{Driver, OnLoss, Worker};
 use crate::engine::Event;

@@ -1,7 +1,7 @@
 //! The report of the whole run.
 
-use prony_core::plan::{Load, Plan};
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Load, Plan};
 use prony_run::error::Error;
 use prony_run::merge;
 use prony_stats::summary::{ClockOffset, Loss, Part, Summary};

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use prony_core::machine::Machine;
-use prony_core::meter::{Stalls, StampClock, Transport};
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::Machine;
+use prony_base::meter::{Stalls, StampClock, Transport};
+use prony_base::units::{Nanos, Span};
 
 use super::dedicated::DedicatedThreads;
 use crate::net::socket::Remote;

@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use prony_core::fault::Fault;
-use prony_core::units::ConnId;
+use prony_base::fault::Fault;
+use prony_base::units::ConnId;
 
 use super::event_loop::Backend;
 use super::network::tries_next;

@@ -8,8 +8,8 @@
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
-use prony_core::machine::{CloseHow, Machine};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::machine::{CloseHow, Machine};
+use prony_base::units::{ConnId, Nanos, Span};
 use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, SendFlags};
 

@@ -7,8 +7,8 @@
 
 use std::ops::ControlFlow;
 
-use prony_core::machine::{Action, CloseHow, Machine, Next};
-use prony_core::units::{ConnId, Nanos, Poll, PreviousPoll, Span};
+use prony_base::machine::{Action, CloseHow, Machine, Next};
+use prony_base::units::{ConnId, Nanos, Poll, PreviousPoll, Span};
 
 use super::config::{Config, DriverStats, Subject};
 use super::network::Network;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use prony_core::fault::{Fault, FaultClass};
+use prony_base::fault::{Fault, FaultClass};
 
 use super::config::Config;
 use crate::net::errno;
@@ -159,7 +159,7 @@ pub(crate) fn tries_next(fault: Fault) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::target::Carrier;
+    use prony_plan::target::Carrier;
 
     use super::*;
     use crate::time::sleep::Precision;

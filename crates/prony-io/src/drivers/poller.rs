@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{

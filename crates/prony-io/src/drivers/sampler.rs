@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 
-use prony_core::meter::{Sctp, Transport};
+use prony_base::meter::{Sctp, Transport};
 
 use crate::net::socket;
 use crate::net::socket::sctp::{self, Path, PathState};

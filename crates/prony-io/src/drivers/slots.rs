@@ -1,6 +1,6 @@
 //! Connections by the IDs that the machine assigns.
 
-use prony_core::units::ConnId;
+use prony_base::units::ConnId;
 
 /// A connection for each ID in use. An ID is a slot, which is reused, and a generation, which is
 /// not: an ID from before the slot was reused finds nothing.

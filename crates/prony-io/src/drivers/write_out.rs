@@ -1,7 +1,7 @@
 //! Writing a machine's output to the kernel.
 
-use prony_core::machine::Machine;
-use prony_core::units::{ConnId, Nanos};
+use prony_base::machine::Machine;
+use prony_base::units::{ConnId, Nanos};
 
 use crate::net::socket::Written;
 

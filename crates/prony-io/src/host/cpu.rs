@@ -2,7 +2,7 @@
 
 use std::io;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The cores that the process may use, ascending; at least one.

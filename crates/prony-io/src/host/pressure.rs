@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use prony_core::meter::{CpuPressure, SchedDelay};
-use prony_core::units::Span;
+use prony_base::meter::{CpuPressure, SchedDelay};
+use prony_base::units::Span;
 use rustix::param::clock_ticks_per_second;
 
 use crate::host::cpu;

@@ -1,6 +1,6 @@
 //! Converts the kernel's errors to the engine's faults.
 
-use prony_core::fault::Fault;
+use prony_base::fault::Fault;
 
 /// The calling thread's errno.
 pub(crate) fn last() -> i32 {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn errnos_map_to_faults() {
-        use prony_core::fault::FaultClass;
+        use prony_base::fault::FaultClass;
         for (errno, fault) in [
             (libc::ECONNREFUSED, Fault::ConnectRefused),
             (libc::ENOENT, Fault::ConnectRefused),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use prony_core::target::{Carrier, Endpoint};
+use prony_plan::target::{Carrier, Endpoint};
 
 use crate::error::SetupError;
 use crate::net::socket::{Mode, Remote};

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use prony_core::machine::StopRequest;
-use prony_core::schedule::RateChange;
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::StopRequest;
+use prony_base::units::{Nanos, Span};
+use prony_plan::schedule::RateChange;
 
 use crate::time::stop::StopFlag;
 

@@ -5,9 +5,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use prony_core::machine::Machine;
-use prony_core::meter::WorkerStats;
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::Machine;
+use prony_base::meter::WorkerStats;
+use prony_base::units::{Nanos, Span};
 
 use super::control::Control;
 use crate::drivers::Driver;

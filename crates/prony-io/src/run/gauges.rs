@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use prony_base::fault::Fault;
+use prony_base::merge::Merge;
+use prony_base::units::{Nanos, Span};
 use prony_core::engine::AnyEngine;
-use prony_core::fault::Fault;
-use prony_core::merge::Merge;
 use prony_core::record::LagSoFar;
 use prony_core::record::series::{Block, Cell, Series};
-use prony_core::units::{Nanos, Span};
 
 use super::control::Control;
 use crate::host::cpu;

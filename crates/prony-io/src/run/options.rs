@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prony_core::director::Director;
+use prony_base::director::Director;
+use prony_base::feed::Feeds;
+use prony_base::units::Span;
 pub use prony_core::engine::{Peak, Taps};
-use prony_core::feed::Feeds;
 use prony_core::layer::TlsContext;
 use prony_core::record::Observer;
-use prony_core::tokenizer::CountTokens;
-use prony_core::units::Span;
+use prony_plan::tokenizer::CountTokens;
 
 use crate::drivers::config::DriverChoice;
 use crate::net::resolve::{ConnectTo, Family};

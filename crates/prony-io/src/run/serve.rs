@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use prony_core::machine::Machine;
-use prony_core::meter::WorkerStats;
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::Machine;
+use prony_base::meter::WorkerStats;
+use prony_base::units::{Nanos, Span};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::control::Control;

@@ -4,15 +4,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use prony_base::feed::Feed;
+use prony_base::merge::Merge;
+use prony_base::meter::{CpuPressure, WorkerStats};
+use prony_base::units::{Nanos, Span};
 use prony_core::engine::{self, AnyEngine, Contact};
-use prony_core::feed::Feed;
 use prony_core::layer::TlsContext;
-use prony_core::merge::Merge;
-use prony_core::meter::{CpuPressure, WorkerStats};
-use prony_core::plan::{Load, Plan, ProxySpec, Think};
 use prony_core::record::Tally;
-use prony_core::target::{Carrier, Endpoint};
-use prony_core::units::{Nanos, Span};
+use prony_plan::plan::{Load, Plan, ProxySpec, Think};
+use prony_plan::target::{Carrier, Endpoint};
 
 use super::control::Control;
 use super::crew::{Crew, Done};

@@ -1,6 +1,6 @@
 //! Monotonic nanoseconds since the epoch of the run.
 
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 
 /// A clock that all workers of a run share: `CLOCK_MONOTONIC` minus the epoch of the run.

@@ -1,9 +1,9 @@
 //! Time in a driver's event loop: the last reading of the clock, pulses, the stop flag, and waits
 //! that end at the machine's deadlines.
 
-use prony_core::machine::StopRequest;
-use prony_core::meter::Stalls;
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::StopRequest;
+use prony_base::meter::Stalls;
+use prony_base::units::{Nanos, Span};
 
 use crate::time::clock::Clock;
 use crate::time::sleep::{self, Precision, Sleeper};

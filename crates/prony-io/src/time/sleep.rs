@@ -6,7 +6,7 @@
 
 use std::num::NonZeroU64;
 
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use rustix::thread::set_current_timer_slack;
 
 use crate::host::cpu;

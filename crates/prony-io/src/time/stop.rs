@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use prony_core::machine::StopRequest;
-use prony_core::meter::Stalls;
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::StopRequest;
+use prony_base::meter::Stalls;
+use prony_base::units::{Nanos, Span};
 
 /// The mean interval of pulses: progress and the stop flag are checked about 20 times a second.
 pub(crate) const PULSE: Span = Stalls::CHECK;

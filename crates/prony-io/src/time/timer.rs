@@ -5,7 +5,7 @@
 
 use std::ptr;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 /// Interrupts the waits of the thread that created it, until it is dropped.
 #[derive(Debug)]

@@ -4,17 +4,17 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, Head, flag, kind};
+use prony_base::http2::hpack::encode_static;
+use prony_base::machine::{Action, Machine};
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_core::engine::Engine;
-use prony_core::http2::PREFACE;
-use prony_core::http2::frame::{self, Head, flag, kind};
-use prony_core::http2::hpack::encode_static;
-use prony_core::machine::{Action, Machine};
-use prony_core::plan::{
-    Expect, HttpVersion, Load, Plan, StreamFormat, StreamPlan, Think, TokenDialect, TokenPlan,
-};
 use prony_core::proto::h1::H1;
 use prony_core::proto::http::Http;
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_plan::plan::{
+    Expect, HttpVersion, Load, Plan, StreamFormat, StreamPlan, Think, TokenDialect, TokenPlan,
+};
 
 use crate::{ALLOCATIONS, LIVE};
 

@@ -2,18 +2,18 @@
 
 use std::sync::atomic::Ordering;
 
+use prony_base::grpc::Gzip;
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, Head, Settings, flag, kind};
+use prony_base::http2::hpack::encode_static;
+use prony_base::machine::{Action, Machine};
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_core::engine::Engine;
-use prony_core::grpc::Gzip;
-use prony_core::http2::PREFACE;
-use prony_core::http2::frame::{self, Head, Settings, flag, kind};
-use prony_core::http2::hpack::encode_static;
-use prony_core::machine::{Action, Machine};
-use prony_core::plan::{
+use prony_core::proto::http::Http;
+use prony_plan::plan::{
     Burst, Expect, GrpcCall, HttpVersion, Load, MessagePart, Plan, ScalarKind, SessionKind,
     Sessions, Stop, Think, Wire,
 };
-use prony_core::proto::http::Http;
-use prony_core::units::{ConnId, Nanos, Span};
 
 use crate::{ALLOCATIONS, LIVE};
 

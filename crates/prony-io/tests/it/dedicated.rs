@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::fault::Fault;
-use prony_core::frame::{HEADER, Header, Kind};
-use prony_core::machine::{Action, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::frame::{HEADER, Header, Kind};
+use prony_base::machine::{Action, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_io::{Control, DriverChoice, Listen, Options, bind, serve_with_threads};
 use prony_server::echo::{Echo, EchoBehavior, Echoed};
 

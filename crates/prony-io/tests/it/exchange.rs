@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::{env, thread};
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
+use prony_base::fault::Fault;
+use prony_base::units::Span;
 use prony_core::record::{Observer, Stamps, Tally};
-use prony_core::target::{Carrier, Endpoint};
-use prony_core::units::Span;
 use prony_io::datagrams::Datagrams;
 use prony_io::{Control, DriverChoice, Listen, Options, bind, run, serve};
+use prony_plan::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
+use prony_plan::target::{Carrier, Endpoint};
 use prony_server::echo::{self, Echo, EchoBehavior};
 
 pub(crate) fn exchange(endpoint: Endpoint, framing: Framing, (request, reply): (u32, u32)) -> Plan {

@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
-use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_io::DriverChoice;
 
 use crate::suite::{inet, loopback, with_server};

@@ -7,16 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
+use prony_base::fault::Fault;
+use prony_base::units::Span;
 use prony_core::engine::Tap;
-use prony_core::fault::Fault;
-use prony_core::plan::{CallSpec, Load, MessagePlan, MessageReply, Plan, Stop, Think};
-use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
 use prony_io::{
     Control, DriverChoice, Listen, Options, Outcome, SetupError, Taps, auto_prefers_uring, bind,
     limits, run, serve,
 };
+use prony_plan::plan::{CallSpec, Load, MessagePlan, MessageReply, Plan, Stop, Think};
+use prony_plan::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_plan::target::Endpoint;
 use prony_server::serve::{Serve, ServerBehavior};
 
 use crate::child::alone;

@@ -5,9 +5,9 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::fault::Fault;
-use prony_core::machine::{CloseHow, Machine, StopRequest};
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::{CloseHow, Machine, StopRequest};
+use prony_base::units::{Nanos, Span};
 use prony_io::clock::Clock;
 use prony_io::drivers::Driver;
 use prony_io::drivers::config::{Config, Watched};

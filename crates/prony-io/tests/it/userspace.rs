@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::fault::Fault;
-use prony_core::meter::{Sctp, SctpStack};
-use prony_core::plan::{Framing, Load, Message, Plan, Stop, Think};
+use prony_base::fault::Fault;
+use prony_base::meter::{Sctp, SctpStack};
+use prony_base::units::Span;
 use prony_core::record::Tally;
-use prony_core::target::{Carrier, Endpoint};
-use prony_core::units::Span;
 use prony_io::error::Refusal;
 use prony_io::socket::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
 use prony_io::{Control, Options, Outcome, SetupError, SocketOptions, run, serve_associations};
+use prony_plan::plan::{Framing, Load, Message, Plan, Stop, Think};
+use prony_plan::target::{Carrier, Endpoint};
 use prony_server::echo::{Echo, EchoBehavior};
 
 use crate::exchange::exchange;

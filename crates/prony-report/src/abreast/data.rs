@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use prony_core::plain;
+use prony_base::plain;
 use serde::Serialize;
 
 use super::super::{Saved, layout, markdown as md, text};

@@ -1,11 +1,11 @@
 //! Which figures results are compared by: those that the report of a single run has.
 
-use prony_core::fault::Fault;
-use prony_core::plan::status_text;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::threshold::{self, Scalar, Timed};
-use prony_core::units::Span;
+use prony_plan::plan::status_text;
+use prony_plan::threshold::{self, Scalar, Timed};
 use prony_stats::summary::confidence::Confidence;
 use prony_stats::summary::{Figures, QUANTILES, Summary, share_of_check};
 

@@ -1,5 +1,5 @@
 use super::super::Format;
-use prony_core::rng::{Sequence, Stream};
+use prony_base::rng::{Sequence, Stream};
 use prony_stats::comparison::{self, MARGIN};
 
 use super::*;

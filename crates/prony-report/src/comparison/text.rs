@@ -1,6 +1,6 @@
 //! The text report of a comparison, 100 columns wide.
 
-use prony_core::plain;
+use prony_base::plain;
 
 use super::super::lines::Lines;
 use super::super::text::shortened;

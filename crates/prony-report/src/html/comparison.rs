@@ -1,7 +1,7 @@
 //! A comparison as an HTML page: what differs, the shift function, and both over time.
 
 use maud::{Markup, html};
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::super::comparison::{Change, Comparison};
 use super::super::{plot, units};

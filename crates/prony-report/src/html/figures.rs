@@ -2,10 +2,10 @@
 //! number of the JSON report, for programs.
 
 use maud::{Markup, html};
+use prony_base::units::Span;
 use prony_core::record::Row;
 use prony_core::record::hist::Hist;
 use prony_core::record::{KindTally, NameTally, Tally};
-use prony_core::units::Span;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Figures, QUANTILES, Stage, Summary, interval_of_name};
 

@@ -15,7 +15,7 @@ mod terms;
 mod trend;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use prony_core::plain::{Sink, plain};
+use prony_base::plain::{Sink, plain};
 use prony_stats::summary::{Summary, Verdict};
 
 use super::capacity::Capacity;

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::threshold::Timed;
+use prony_plan::threshold::Timed;
 use prony_stats::summary::Summary;
 
 use super::super::plot::{self, Chart, Distribution};

@@ -1,10 +1,10 @@
 //! The report of one run, section by section.
 
 use maud::{Markup, html};
-use prony_core::fault::Fault;
-use prony_core::plan::{CallSpec, Plan, status_text};
+use prony_base::fault::Fault;
 use prony_core::record::hist::Hist;
 use prony_core::record::{Phases, SessionTally, Tally};
+use prony_plan::plan::{CallSpec, Plan, status_text};
 use prony_stats::summary::{Hosts, Summary};
 
 use super::super::hosts;

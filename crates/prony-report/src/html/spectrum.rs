@@ -1,7 +1,7 @@
 //! A spectrum of round trips as an HTML page: the plot, and a table per transport.
 
 use maud::{Markup, html};
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::super::spectrum::{Cell, Figure, Spectrum};
 use super::super::{plot, units};

@@ -103,8 +103,8 @@ impl<'de> Deserialize<'de> for Encoded {
 
 #[cfg(test)]
 mod tests {
+    use prony_base::units::Span;
     use prony_core::record::hist::Hist;
-    use prony_core::units::Span;
 
     use super::*;
 

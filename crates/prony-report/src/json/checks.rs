@@ -1,7 +1,7 @@
 //! The checks of replies, and the groups of steps.
 
-use prony_core::plan::Plan;
 use prony_core::record::Tally;
+use prony_plan::plan::Plan;
 use prony_stats::summary::share_of_check;
 use serde::Serialize;
 
@@ -35,7 +35,7 @@ pub(super) struct GroupRow<'a> {
 
 /// A line for each check of the plan.
 pub(super) fn checks<'a>(plan: &'a Plan, tally: &Tally) -> Vec<CheckRow<'a>> {
-    let row = |(check, t): (&'a prony_core::plan::Check, &prony_core::record::CheckTally)| {
+    let row = |(check, t): (&'a prony_plan::plan::Check, &prony_core::record::CheckTally)| {
         let share = share_of_check(t);
         CheckRow {
             name: check.title(),

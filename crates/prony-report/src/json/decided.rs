@@ -1,6 +1,6 @@
 //! Thresholds, decided.
 
-use prony_core::threshold::Unit;
+use prony_plan::threshold::Unit;
 use prony_stats::summary::confidence::NoInterval;
 use prony_stats::summary::{Checked, Doubt, Outcome};
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use prony_base::units::Span;
 use prony_core::record::StreamTime;
-use prony_core::units::Span;
 use prony_stats::summary::{Bottleneck, METER_ADDED, Reason, Summary, Verdict};
 use serde::Serialize;
 

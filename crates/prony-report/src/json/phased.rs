@@ -1,7 +1,7 @@
 //! The document of a plan with phases, around the ordinary reports of the phases.
 //! `docs/schema/phases-1.json` is its JSON schema.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{ReadError, Report, Saved, budget, layout, of_saved, report};

@@ -1,7 +1,7 @@
 //! The sessions, and those of each kind.
 
-use prony_core::plan::Plan;
 use prony_core::record::Tally;
+use prony_plan::plan::Plan;
 use serde::Serialize;
 
 use super::Times;

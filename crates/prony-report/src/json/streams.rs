@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use prony_base::units::Span;
 use prony_core::record::hist::Hist;
 use prony_core::record::series::Series;
 use prony_core::record::{StreamTime, Tally};
-use prony_core::units::Span;
 use prony_stats::summary::Figures;
 use prony_stats::summary::confidence::Confidence;
 use serde::Serialize;

@@ -1,7 +1,7 @@
-use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
+use prony_base::units::Nanos;
 use prony_core::record::Tally;
-use prony_core::target::Endpoint;
-use prony_core::units::Nanos;
+use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
+use prony_plan::target::Endpoint;
 use prony_stats::summary::RunInfo;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! Axes: a range of numbers, with labeled ticks.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::super::units;
 

@@ -1,8 +1,8 @@
 //! The charts of a search for a capacity: response times by rate or connections, both logarithmic,
 //! and the throughput of closed loops.
 
-use prony_core::threshold::{Threshold, Unit};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::threshold::{Threshold, Unit};
 use prony_stats::capacity::{By, Estimate, Finding, Point};
 
 use super::super::capacity::Capacity;

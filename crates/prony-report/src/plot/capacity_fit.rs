@@ -97,7 +97,7 @@ fn levels(by: By, low: f64, high: f64) -> Axis {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::units::Span;
+    use prony_base::units::Span;
     use prony_stats::capacity::{Answer, Estimate, Finding, Stop, Trial};
     use prony_stats::summary::Verdict;
     use prony_stats::summary::confidence::Interval;

@@ -1,6 +1,6 @@
 //! Plots of a comparison: the shift function, and figures over the blocks.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::super::comparison::{Block, Comparison};
 use super::super::units;

@@ -1,11 +1,11 @@
 //! The curves of a run's charts, from the figures of its summary.
 
-use prony_core::plan::{Load, Plan};
+use prony_base::units::Span;
 use prony_core::record::Row;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_plan::plan::{Load, Plan};
+use prony_plan::schedule::Arrivals;
 use prony_stats::summary::confidence::{Confidence, Interval};
 use prony_stats::summary::{QUANTILES, Summary};
 

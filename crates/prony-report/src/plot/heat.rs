@@ -1,7 +1,7 @@
 //! Response times over time as a heat map: the number in each cell of interval and time.
 
+use prony_base::units::Span;
 use prony_core::record::series::bin_value;
-use prony_core::units::Span;
 use prony_stats::summary::Summary;
 
 use super::axis::{Axis, place_of};

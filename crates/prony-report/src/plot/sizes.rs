@@ -1,6 +1,6 @@
 //! Plot of times by message size.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::axis::{Axis, place_of};
 use super::chart::{Chart, Curve, Piece};

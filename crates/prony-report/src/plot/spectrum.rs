@@ -1,6 +1,6 @@
 //! Plot of round-trip times by message size, both logarithmic: a set of curves per transport.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::super::spectrum::{Cell, Figure, Spectrum};
 use super::super::units;

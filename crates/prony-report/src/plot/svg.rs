@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use maud::{Markup, html};
-use prony_core::plain::{Sink, plain};
+use prony_base::plain::{Sink, plain};
 
 use super::chart::{ACROSS, Anchor, Chart, DASHES, Ink, LETTER, Picture, Place, Shape};
 use super::colors::{HEATS, INKS, LEVELS, TONES};

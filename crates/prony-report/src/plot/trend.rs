@@ -1,6 +1,6 @@
 //! Plots of a trend: one figure over the runs.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::super::text::shortened;
 use super::super::trend::{Course, Run, shown};

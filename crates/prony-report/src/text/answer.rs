@@ -1,8 +1,8 @@
 //! The short report: the verdict, the main figures, and a line for each thing that is wrong.
 
+use prony_base::units::Span;
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::units::Span;
 use prony_stats::summary::confidence::{Interval, NoInterval};
 use prony_stats::summary::{Bottleneck, Judgment, Summary, Verdict, interval_of_name};
 

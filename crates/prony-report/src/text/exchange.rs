@@ -1,9 +1,9 @@
 //! The lines of the text report for round trips.
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Exchange, Framing};
+use prony_base::fault::Fault;
 use prony_core::record::Tally;
-use prony_core::target::{Carrier, Endpoint};
+use prony_plan::plan::{Exchange, Framing};
+use prony_plan::target::{Carrier, Endpoint};
 use prony_stats::summary::Summary;
 
 use super::units;

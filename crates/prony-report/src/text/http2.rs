@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::grpc::Status;
-use prony_core::http2::frame::Code;
+use prony_base::grpc::Status;
+use prony_base::http2::frame::Code;
 use prony_core::record::Tally;
 
 use crate::units;

@@ -20,11 +20,11 @@ mod tokens;
 mod websocket;
 mod what;
 
-use prony_core::fault::Fault;
-use prony_core::meter::{Sctp, SctpStack};
-use prony_core::plan::{Plan, status_text};
+use prony_base::fault::Fault;
+use prony_base::meter::{Sctp, SctpStack};
+use prony_base::units::Span;
 use prony_core::record::Tally;
-use prony_core::units::Span;
+use prony_plan::plan::{Plan, status_text};
 use prony_stats::summary::{Outcome, Summary};
 
 use super::{Detail, Style, redact, units, words};

@@ -1,6 +1,6 @@
 //! Lines of a label and a text, wrapped at the screen's width.
 
-use prony_core::plain;
+use prony_base::plain;
 
 use super::Style;
 

@@ -1,8 +1,8 @@
 //! The sessions by kind: one line for each, with its counts and lifetimes.
 
-use prony_core::plan::Plan;
+use prony_base::units::Span;
 use prony_core::record::{KindTally, Tally};
-use prony_core::units::Span;
+use prony_plan::plan::Plan;
 use prony_stats::summary::{DirectorCost, Summary};
 
 use super::page::{Ink, Page, column, shortened};

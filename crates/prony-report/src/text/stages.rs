@@ -1,6 +1,6 @@
 //! The stages of the rate plan: one line for each, with its rates, failures and response times.
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_stats::summary::confidence::{Interval, NoInterval};
 use prony_stats::summary::{Stage, Summary};
 

@@ -2,7 +2,7 @@
 
 use prony_core::record::Tally;
 use prony_core::record::hist::Hist;
-use prony_core::threshold::Timed;
+use prony_plan::threshold::Timed;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Figures, QUANTILES};
 

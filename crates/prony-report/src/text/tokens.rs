@@ -1,7 +1,7 @@
 //! The lines about the replies of language models.
 
-use prony_core::plan::StreamFormat;
 use prony_core::record::{Finished, Tally};
+use prony_plan::plan::StreamFormat;
 use prony_stats::summary::Summary;
 
 use super::{Fact, units};

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_core::record::Tally;
+use prony_plan::plan::{
     Clients, Expect, HttpVersion, Load, Pace, Pick, Plan, PlanSize, Redirects, Resume, Think,
     TlsSpec, status_text,
 };
-use prony_core::record::Tally;
-use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_plan::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_plan::target::Endpoint;
 use prony_stats::summary::Summary;
 
 use super::exchange;

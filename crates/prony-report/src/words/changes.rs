@@ -4,7 +4,7 @@ use prony_stats::comparison::{
     Answer, Compared, Figure, Held, Limit, Missing, Outcome, SHARE_MARGIN, Shape,
 };
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::{no_interval, thresholds};
 use crate::units;

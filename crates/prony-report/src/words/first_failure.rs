@@ -1,8 +1,8 @@
 //! What the first failed request of a kind shows: its status, the start of its body, and when.
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Plan, status_text};
-use prony_core::vars::{Extract, Place};
+use prony_base::fault::Fault;
+use prony_plan::plan::{Plan, status_text};
+use prony_plan::vars::{Extract, Place};
 use prony_stats::summary::Summary;
 
 use crate::units;
@@ -100,10 +100,10 @@ fn readable(body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::meter::WorkerStats;
-    use prony_core::plan::{CallSpec, Load, Stop, Think};
+    use prony_base::meter::WorkerStats;
+    use prony_base::units::Span;
     use prony_core::record::{FirstFailure, Tally};
-    use prony_core::units::Span;
+    use prony_plan::plan::{CallSpec, Load, Stop, Think};
     use prony_stats::summary::RunInfo;
 
     use super::*;

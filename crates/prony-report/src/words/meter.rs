@@ -1,7 +1,7 @@
 //! Sentences about the meter itself: what it added to the times, and what it sent late.
 
+use prony_base::units::Span;
 use prony_core::record::StreamTime;
-use prony_core::units::Span;
 use prony_stats::summary::{LateSend, METER_ADDED, Reason, Summary};
 
 use super::more_threads;

@@ -1,7 +1,7 @@
 //! What a threshold came to.
 
-use prony_core::threshold::Unit;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::threshold::Unit;
 use prony_stats::summary::confidence::Interval;
 use prony_stats::summary::{Checked, Doubt, Outcome, Weight};
 

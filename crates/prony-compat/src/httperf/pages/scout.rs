@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, RequestId, Span};
 use prony_core::engine::Tap;
-use prony_core::fault::Fault;
-use prony_core::units::{ConnId, RequestId, Span};
 use prony_io::{Control, Taps};
 use prony_run::run::{self, Provenance};
 

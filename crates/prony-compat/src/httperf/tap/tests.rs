@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use prony_base::machine::{Action, Machine};
+use prony_base::units::Nanos;
 use prony_core::engine::Engine;
-use prony_core::machine::{Action, Machine};
-use prony_core::plan::{Load, Stop, Think};
 use prony_core::proto::h1::H1;
-use prony_core::units::Nanos;
+use prony_plan::plan::{Load, Stop, Think};
 
 use super::*;
 use crate::httperf::plan::tests::{opts_of, plan_of};

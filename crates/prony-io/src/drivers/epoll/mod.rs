@@ -12,9 +12,9 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use prony_core::fault::Fault;
-use prony_core::machine::{CloseHow, Machine};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::{CloseHow, Machine};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::config::Config;
 use super::dedicated::DedicatedThreads;

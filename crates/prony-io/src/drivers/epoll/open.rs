@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
-use prony_core::fault::Fault;
-use prony_core::machine::Machine;
-use prony_core::units::{ConnId, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::Machine;
+use prony_base::units::{ConnId, Span};
 
 use super::{
     ACCEPTED, Conn, EDGE, EDGE_BOTH, Epoll, Flow, LEVEL_SHARED, LINGERING, LISTENER, Pending,

@@ -23,9 +23,9 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use prony_core::fault::Fault;
-use prony_core::machine::{CloseHow, Machine};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::{CloseHow, Machine};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::config::Config;
 use super::dial::Dial;

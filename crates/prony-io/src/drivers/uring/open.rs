@@ -3,9 +3,9 @@
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use prony_core::fault::Fault;
-use prony_core::machine::{CloseHow, Machine};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::{CloseHow, Machine};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::ring::{Completed, Request, Ring};
 use super::{ACCEPTED, Conn, ListenerKind, Op, Pending, State, Uring, pack};

@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 
-use prony_core::machine::Machine;
-use prony_core::units::ConnId;
+use prony_base::machine::Machine;
+use prony_base::units::ConnId;
 
 use super::ring::{Completed, Socket};
 use super::{Op, Pending, State, Uring, pack};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use prony_core::units::{ConnId, Nanos};
+use prony_base::units::{ConnId, Nanos};
 use sctp_proto::{Association, PayloadProtocolIdentifier as Identifier};
 
 use super::packet_socket::ReservedPort;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use prony_core::units::{ConnId, Nanos};
+use prony_base::units::{ConnId, Nanos};
 use sctp_proto::{
     Association, AssociationHandle, ClientConfig, DatagramEvent, Endpoint, EndpointConfig,
     EndpointEvent, ServerConfig,

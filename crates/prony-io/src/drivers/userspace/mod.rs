@@ -24,9 +24,9 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::{Duration, Instant};
 
-use prony_core::fault::Fault;
-use prony_core::machine::{CloseHow, Machine};
-use prony_core::units::{ConnId, Nanos};
+use prony_base::fault::Fault;
+use prony_base::machine::{CloseHow, Machine};
+use prony_base::units::{ConnId, Nanos};
 
 use crate::drivers::config::Config;
 use crate::drivers::event_loop::Common;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_core::meter::{Sctp, SctpStack};
+use prony_base::meter::{Sctp, SctpStack};
 use sctp_proto::TransportConfig;
 use socket2::{Domain, Protocol, Socket, Type};
 

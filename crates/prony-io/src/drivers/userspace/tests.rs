@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use prony_core::units::Nanos;
+use prony_base::units::Nanos;
 
 use super::hub::{Hub, PacketEffect};
 use super::wire::{self, Header, kind};

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use prony_core::fault::Fault;
-use prony_core::machine::{CloseHow, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::{CloseHow, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos, Span};
 use sctp_proto::{Event, PayloadProtocolIdentifier, StreamEvent};
 
 use super::association::{STREAM, State};

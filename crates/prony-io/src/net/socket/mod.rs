@@ -11,10 +11,10 @@ use std::num::NonZero;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use prony_core::machine::CloseHow;
-use prony_core::meter::Transport;
-use prony_core::target::Carrier;
-use prony_core::units::Span;
+use prony_base::machine::CloseHow;
+use prony_base::meter::Transport;
+use prony_base::units::Span;
+use prony_plan::target::Carrier;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, accept_with,

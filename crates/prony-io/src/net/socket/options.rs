@@ -178,7 +178,7 @@ fn int(n: u32) -> libc::c_int {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::target::Carrier;
+    use prony_plan::target::Carrier;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::ioctl_fionbio;
 use rustix::net::{Shutdown, shutdown};

@@ -17,9 +17,9 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::{Duration, Instant};
 
-use prony_core::machine::{KernelStamp, Passed};
-use prony_core::meter::StampClock;
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::{KernelStamp, Passed};
+use prony_base::meter::StampClock;
+use prony_base::units::{Nanos, Span};
 
 use crate::error::Unstamped;
 use crate::net::errno;

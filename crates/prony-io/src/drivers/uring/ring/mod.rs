@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::buffers::{Arena, Buffers, Filled, Piece};
 use crate::host;

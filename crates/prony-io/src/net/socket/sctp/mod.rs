@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
-use prony_core::meter::Sctp;
+use prony_base::meter::Sctp;
 use socket2::{SockAddr, SockAddrStorage};
 
 use super::{Mode, Plain};

@@ -201,7 +201,7 @@ fn refused_and_aborted_associations_are_errors() {
     let client = connected(Style::OneToOne, &[local(1, port)]);
     let server = accept(Style::OneToOne, &listening);
     drop(listening);
-    socket::close_how(server, prony_core::machine::CloseHow::Reset);
+    socket::close_how(server, prony_base::machine::CloseHow::Reset);
     assert_eq!(socket::read(&client, &mut [0; 10]), Read::Dead(libc::ECONNRESET));
     for style in [Style::OneToOne, Style::OneToMany] {
         let fd = socket(style, false, Mode::Blocking).expect("a socket");
