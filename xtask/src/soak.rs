@@ -172,7 +172,11 @@ fn mutants(chosen: &Chosen<'_>) -> Result<()> {
 
 /// The crate of a module, without `prony-`.
 fn home(module: &str) -> &'static str {
-    if module == "summary" { "stats" } else { "core" }
+    match module {
+        "summary" => "stats",
+        "schedule" => "plan",
+        _ => "core",
+    }
 }
 
 /// Arguments that choose these mutants.
