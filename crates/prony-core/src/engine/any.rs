@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::proto::echo::Echo;
 use crate::proto::h1::H1;
 use crate::proto::http::Http;
-use crate::proto::ws::{Steps, StepsHttp, Ws, WsHttp};
+use crate::proto::ws::{OverH1, Sockets};
 use crate::proto::{Carrier, Uploads, UploadsHttp};
 use crate::rate::RateChange;
 use crate::record::{Observer, Recorder, Tally};
@@ -76,11 +76,10 @@ pub trait AnyEngine: Machine {
 /// The engine of a valid plan (or a share of one). A plan with TLS endpoints needs `tls`.
 pub fn of_plan(plan: &Plan, tls: Option<TlsContext>) -> Box<dyn AnyEngine + Send> {
     let is_http2 = plan.http.is_http2();
+    let has_sockets = plan.websocket.is_some() || plan.has_sockets();
     match plan.exchange {
-        None if plan.websocket.is_some() && is_http2 => over(plan, WsHttp::new(plan), tls),
-        None if plan.websocket.is_some() => over(plan, Ws::new(plan), tls),
-        None if plan.has_sockets() && is_http2 => over(plan, StepsHttp::new(plan), tls),
-        None if plan.has_sockets() => over(plan, Steps::new(plan), tls),
+        None if has_sockets && is_http2 => over(plan, Sockets::new(plan), tls),
+        None if has_sockets => over(plan, OverH1::new(plan), tls),
         None if plan.has_body_files() && is_http2 => over(plan, UploadsHttp::new(plan), tls),
         None if plan.has_body_files() => over(plan, Uploads::new(plan), tls),
         None if is_http2 => over(plan, Http::new(plan), tls),

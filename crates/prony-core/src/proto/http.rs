@@ -58,9 +58,12 @@ impl<A: Carrier, B: OverStreams> Carrier for Negotiated<A, B> {
 
     const MULTIPLEXES: bool = true;
 
-    const ENDS_ALONE: bool = A::ENDS_ALONE || B::ENDS_ALONE;
-
     const READS_FILES: bool = A::READS_FILES || B::READS_FILES;
+
+    #[inline]
+    fn ends_alone(&self) -> bool {
+        self.h1.ends_alone() || self.h2.ends_alone()
+    }
 
     fn connected(
         &mut self,

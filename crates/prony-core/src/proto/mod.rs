@@ -45,13 +45,16 @@ pub trait Carrier {
     /// connection.
     const MULTIPLEXES: bool = false;
 
-    /// Whether exchanges may end without bytes of the peer, so that
-    /// [`report_ends`](Self::report_ends) is called.
-    const ENDS_ALONE: bool = false;
-
     /// Whether bodies may be sent from their files, in pieces: after
     /// [`transmit`](Self::transmit), the connection may [`owe`](Self::owes) the next piece.
     const READS_FILES: bool = false;
+
+    /// Whether exchanges may end without bytes of the peer, so that
+    /// [`report_ends`](Self::report_ends) is called.
+    #[inline]
+    fn ends_alone(&self) -> bool {
+        false
+    }
 
     /// The connection is open. `alpn` is the protocol that TLS has negotiated, if any; `None`
     /// without TLS. After an error the connection cannot be used. Only called if the carrier
@@ -188,7 +191,7 @@ pub trait Carrier {
     /// Report the exchanges that have ended without bytes of the peer: because they were sent, or
     /// by the deadline. Returns whether there were any. Called after the output of a connection
     /// was given to the kernel, and after its deadline, if the carrier
-    /// [`ENDS_ALONE`](Self::ENDS_ALONE).
+    /// [ends them alone](Self::ends_alone).
     fn report_ends(&mut self, conn: &mut Self::Conn, now: Nanos, sink: &mut impl Sink) -> bool {
         let _ = (conn, now, sink);
         false

@@ -10,7 +10,7 @@ use crate::units::{Nanos, RequestId};
 impl<P: Carrier> Engine<P> {
     /// Whether an exchange is a step that needs an open socket.
     pub(super) fn needs_socket(&self, id: RequestId) -> bool {
-        P::ENDS_ALONE && self.calls.get(self.exchanges[id].call()).socket == Some(true)
+        self.carrier.ends_alone() && self.calls.get(self.exchanges[id].call()).socket == Some(true)
     }
 
     /// Whether an exchange needs a socket, and its session has none.

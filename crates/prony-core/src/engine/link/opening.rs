@@ -112,7 +112,7 @@ impl<P: Carrier> Engine<P> {
         if self.carrier.owes(&self.links[slot].carrier) {
             self.transmit(slot);
         }
-        if P::ENDS_ALONE {
+        if self.carrier.ends_alone() {
             let id = self.links.id(slot);
             self.end_alone(id, now);
             return self.links.live(id);

@@ -39,7 +39,7 @@ impl<P: Carrier> Engine<P> {
         if !self.outcome.failed.is_empty() {
             self.fail_unsent(now);
         }
-        if P::ENDS_ALONE && self.end_alone(id, now) {
+        if self.carrier.ends_alone() && self.end_alone(id, now) {
             self.check_over();
         }
         if P::MULTIPLEXES {

@@ -105,9 +105,12 @@ impl<const FILES: bool> Carrier for H2<FILES> {
 
     const MULTIPLEXES: bool = true;
 
-    const ENDS_ALONE: bool = FILES;
-
     const READS_FILES: bool = FILES;
+
+    #[inline]
+    fn ends_alone(&self) -> bool {
+        FILES
+    }
 
     #[inline]
     fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {

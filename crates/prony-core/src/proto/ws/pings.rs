@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::proto::Out;
 use crate::units::{Nanos, Span};
-use crate::websocket::{Frame, Opcode};
+use crate::websocket::Frame;
 
 /// The pings of one connection. Each has its number as its content.
 #[derive(Debug)]
@@ -43,11 +43,10 @@ impl Pings {
         }
     }
 
-    /// Write the next one that is due, with the next mask.
-    pub(super) fn write_next(&mut self, mask: impl FnOnce() -> u32, now: Nanos, out: &mut Out) {
+    /// Write the next one that is due, in this frame.
+    pub(super) fn write_next(&mut self, frame: &Frame, now: Nanos, out: &mut Out) {
         let Some(due) = self.due.pop_front() else { return };
         out.wrote_ping(due);
-        let frame = Frame { opcode: Opcode::Ping, is_final: true, mask: Some(mask()) };
         frame.write(&self.number.to_be_bytes(), out.bytes());
         self.sent.push_back((self.number, [due, now]));
         self.number += 1;

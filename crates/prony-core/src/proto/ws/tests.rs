@@ -3,11 +3,15 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::*;
+use super::over_h1::{Conn, OverH1};
+use crate::fault::Fault;
 use crate::plan::{
-    CallSpec, Load, MessagePlan, MessageReply, Stop, StreamFormat, StreamPlan, Think, WebSocketPlan,
+    CallSpec, Load, MessagePlan, MessageReply, Plan, Stop, StreamFormat, StreamPlan, Think,
+    WebSocketPlan,
 };
+use crate::proto::{Call, Carrier, Out, Reply, Sink};
 use crate::target::Endpoint;
+use crate::units::{Nanos, RequestId};
 use crate::websocket::{Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, Role, accept_of};
 
 const ID: RequestId = RequestId { slot: 3, generation: 1 };
@@ -104,7 +108,7 @@ pub(super) fn plan(messages: Option<MessageReply>, stream: bool) -> Plan {
 
 /// A client on one connection.
 struct Client {
-    ws: Ws,
+    ws: OverH1,
     conn: Conn,
     log: Log,
     stash: Vec<u8>,
@@ -117,7 +121,7 @@ struct Client {
 
 impl Client {
     fn new(plan: &Plan) -> Self {
-        let (mut ws, mut conn, mut out) = (Ws::new(plan), Conn::default(), Out::default());
+        let (mut ws, mut conn, mut out) = (OverH1::new(plan), Conn::default(), Out::default());
         assert_eq!(ws.capacity(&conn, 0, 1), 1);
         ws.submit(&mut conn, ID, Call { index: 0, filled: None }, true, &mut out);
         assert_eq!(ws.capacity(&conn, 0, 1), 0, "a connection has one exchange");

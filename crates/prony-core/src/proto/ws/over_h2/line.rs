@@ -1,14 +1,16 @@
 //! The sockets of one connection, each on its stream.
 
-use crate::proto::ws::socket::{Socket, Step};
-use crate::units::Nanos;
+use crate::proto::ws::frames::State;
+use crate::proto::ws::socket::Socket;
+use crate::proto::ws::steps::Needs;
+use crate::units::{Nanos, RequestId};
 use crate::websocket::ReplyFields;
 
 /// The most memory that a stream keeps for bytes that no window has allowed.
 const REST_KEPT: usize = 16 << 10;
 
 /// A socket on its stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Line {
     pub(super) stream: u32,
     pub(super) socket: Socket,
@@ -17,10 +19,9 @@ pub(super) struct Line {
     pub(super) fields: ReplyFields,
     /// Received bytes that are the start of a frame.
     pub(super) stash: Vec<u8>,
-    /// Bytes to send that no window has allowed.
+    /// Bytes to send that no window has allowed, and the step whose message starts there.
     pub(super) rest: Vec<u8>,
-    /// Whether its exchange has not ended.
-    pub(super) is_live: bool,
+    pub(super) begin: Option<(usize, RequestId)>,
     /// How this side ends, after what it has to send.
     pub(super) finish: Finish,
     /// Whether this side has ended.
@@ -39,10 +40,9 @@ pub(super) struct Line {
 }
 
 /// How this side of a stream ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::proto::ws) enum Finish {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
     /// Not yet.
-    #[default]
     Open,
     /// In an orderly way.
     End,
@@ -51,28 +51,55 @@ pub(in crate::proto::ws) enum Finish {
 }
 
 impl Line {
+    pub(super) fn new(stream: u32, socket: Socket) -> Self {
+        Self {
+            stream,
+            socket,
+            status: 0,
+            fields: ReplyFields::default(),
+            stash: Vec::new(),
+            rest: Vec::new(),
+            begin: None,
+            finish: Finish::Open,
+            is_finished: false,
+            ended: None,
+            is_queued: false,
+            is_counted: false,
+            lingers_until: None,
+            has_alarm: false,
+            waits: None,
+        }
+    }
+
     /// Start with this socket, with the memory of the one before.
     pub(super) fn start(&mut self, stream: u32, socket: Socket) {
         let (mut stash, mut rest) =
             (std::mem::take(&mut self.stash), std::mem::take(&mut self.rest));
         stash.clear();
         rest.clear();
-        *self = Self { stream, socket, stash, rest, is_live: true, ..Self::default() };
+        *self = Self { stash, rest, ..Self::new(stream, socket) };
     }
 
-    /// Whether the last head opens the connection.
+    /// Whether the last head opens the socket.
     pub(super) fn is_accepted(&self) -> bool {
         (200..=299).contains(&self.status)
-    }
-
-    /// Whether frames of WebSocket are read.
-    pub(super) fn reads(&self) -> bool {
-        self.is_live && matches!(self.socket.step, Step::Open | Step::Closing)
     }
 
     /// Whether this side ends as soon as everything is sent.
     pub(super) fn is_about_to_finish(&self) -> bool {
         self.finish != Finish::Open && !self.is_finished
+    }
+
+    /// The step whose message starts in the next `most` bytes of those that no window has allowed.
+    pub(super) fn take_begin(&mut self, most: usize) -> Option<RequestId> {
+        let n = self.rest.len().min(most);
+        match &mut self.begin {
+            Some((at, _)) if *at >= n => {
+                *at -= n;
+                None
+            }
+            begin => begin.take().map(|(_, id)| id),
+        }
     }
 
     /// Take up to `most` of the bytes that no window has allowed.
@@ -85,18 +112,26 @@ impl Line {
         }
     }
 
-    /// End this side by a reset, after a close frame if `says_why` and that is possible.
-    pub(super) fn abandon(&mut self, says_why: bool) {
-        // A close frame cannot be inside of another one.
-        let can_close = says_why && self.socket.step == Step::Open && self.rest.is_empty();
-        self.socket.step = if can_close { Step::Ended } else { Step::Over };
-        self.finish = Finish::Reset;
-        self.rest.clear();
+    /// Whether the message of its step is completely sent, if it has one.
+    pub(super) fn has_sent(&self) -> bool {
+        let needs = self.socket.needs();
+        self.rest.is_empty() || !matches!(needs, Some(Needs::Send | Needs::SendAndMessage))
     }
 
-    /// Whether its exchange has ended, while its stream counts for the peer.
+    /// End this side by a reset, after a close frame if `says_why` and that is possible.
+    pub(super) fn abandon(&mut self, says_why: bool) {
+        let state = &mut self.socket.frames.state;
+        // A close frame cannot be inside of another one.
+        let can_close = says_why && *state == State::Open && self.rest.is_empty();
+        *state = if can_close { State::Ended } else { State::Over };
+        self.finish = Finish::Reset;
+        self.rest.clear();
+        self.begin = None;
+    }
+
+    /// Whether no exchange uses it, while its stream counts for the peer.
     fn lingers(&self) -> bool {
-        !self.is_live && self.ended.is_none()
+        self.socket.name.is_none() && self.ended.is_none()
     }
 }
 

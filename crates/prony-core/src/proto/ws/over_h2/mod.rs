@@ -1,37 +1,40 @@
-//! WebSocket over HTTP/2 (RFC 8441): each exchange is a stream, which extended CONNECT opens.
+//! Sockets over HTTP/2 (RFC 8441): streams, which extended CONNECT opens, next to those of
+//! requests.
 
+mod conn;
 mod line;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 
-use super::socket::Step;
-use super::talk::{Talk, handshakes};
+use super::frames::State;
+use super::script::{Script, handshakes};
+use super::socket::Current;
+use super::steps::Needs;
 use crate::fault::Fault;
 use crate::http2::frame::{HEADER, kind};
 use crate::plan::Plan;
-use crate::proto::h2::{self, H2};
-use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Reply, Sink, StreamCounts};
+use crate::proto::h2::H2;
+use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts};
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId, Span};
-use crate::websocket::CloseCode;
-pub(super) use line::Finish;
-use line::{Line, Lines};
+use conn::Conn;
+use line::{Finish, Line};
 use watch::{Found, Watch};
 
-/// How long a stream waits for its peer to end it after its exchange has ended. Then it is reset.
-pub(super) const LINGER: Span = Span::from_secs(1);
+/// How long a stream waits for its peer to end it after the last exchange on it has ended. Then it
+/// is reset.
+const LINGER: Span = Span::from_secs(1);
 /// The most bytes of a close frame that prony sends.
-pub(super) const CLOSE_MAX: usize = 8;
+const CLOSE_MAX: usize = 8;
 
 /// The part of a carrier that is for connections with HTTP/2.
 #[derive(Debug)]
 pub struct OverH2 {
     h2: H2,
-    talk: Talk,
+    script: Script,
     /// A handshake without its message.
     head: Filled,
     /// For the slot of each exchange: its generation, and its stream.
@@ -43,38 +46,15 @@ pub struct OverH2 {
     now: Nanos,
 }
 
-/// The state of one connection.
-#[derive(Debug, Default)]
-pub struct Conn {
-    h2: h2::Conn,
-    /// Whether the peer has allowed extended CONNECT.
-    is_allowed: bool,
-    lines: Lines,
-    /// The streams that have something to send, in turn.
-    queue: VecDeque<u32>,
-    /// Whether some of these may have become able to send.
-    may_send: bool,
-    /// When streams have a ping to send, or have lingered.
-    alarms: BinaryHeap<Reverse<(Nanos, u32)>>,
-}
-
-impl Conn {
-    /// Let a stream send in turn.
-    fn queue(&mut self, stream: u32) {
-        let Some(line) = self.lines.get_mut(stream) else { return };
-        if !std::mem::replace(&mut line.is_queued, true) {
-            self.queue.push_back(stream);
-        }
-        self.may_send = true;
-    }
-}
-
 impl OverH2 {
-    pub(super) fn new(plan: &Plan) -> Self {
-        let spec = plan.websocket.as_deref().cloned().unwrap_or_default();
+    /// The carrier for a plan's calls.
+    ///
+    /// # Panics
+    /// When the plan is not valid.
+    pub fn new(plan: &Plan) -> Self {
         Self {
-            h2: H2::new(&handshakes(plan, &spec, ("CONNECT", &[]))),
-            talk: Talk::new(plan, &spec),
+            h2: H2::new(&handshakes(plan, "CONNECT", &[])),
+            script: Script::new(plan, true),
             head: Filled::default(),
             places: Vec::new(),
             spare: Vec::new(),
@@ -82,16 +62,69 @@ impl OverH2 {
         }
     }
 
-    /// The stream of an exchange that was submitted.
+    /// The line of an exchange that has not ended.
+    fn line<'c>(&self, conn: &'c mut Conn, id: RequestId) -> Option<&'c mut Line> {
+        conn.lines.get_mut(self.stream(id)?).filter(|line| line.socket.exchange() == Some(id))
+    }
+
+    /// The stream of an exchange on a socket.
     fn stream(&self, id: RequestId) -> Option<u32> {
         let place = self.places.get(id.slot as usize).filter(|place| place.0 == id.generation);
         place.map(|place| place.1)
     }
 
-    /// The line of an exchange that has not ended.
-    fn line<'c>(&self, conn: &'c mut Conn, id: RequestId) -> Option<&'c mut Line> {
-        let stream = self.stream(id)?;
-        conn.lines.get_mut(stream).filter(|line| line.socket.id == id && line.is_live)
+    /// Note the stream of an exchange on a socket.
+    fn is_on(&mut self, id: RequestId, stream: u32) {
+        let slot = id.slot as usize;
+        if self.places.len() <= slot {
+            self.places.resize(slot + 1, (0, 0));
+        }
+        self.places[slot] = (id.generation, stream);
+    }
+
+    /// Send the handshake of a socket.
+    fn open(&mut self, conn: &mut Conn, id: RequestId, call: Call<'_>, out: &mut Out) {
+        let socket = self.script.begin(id, &call);
+        conn.take_closed(self.script.name(call.index));
+        let filled = call.filled.map(|filled| {
+            self.head.copy_without_body(filled);
+            &self.head
+        });
+        let stream = self.h2.open_tunnel(&mut conn.h2, id, Call { filled, ..call }, out);
+        let line = match self.spare.pop() {
+            None => Box::new(Line::new(stream, socket)),
+            Some(mut line) => {
+                line.start(stream, socket);
+                line
+            }
+        };
+        conn.lines.push(line);
+        self.is_on(id, stream);
+    }
+
+    /// Make a step on the socket of its name.
+    fn make(&mut self, conn: &mut Conn, id: RequestId, call: &Call<'_>) {
+        let name = self.script.name(call.index);
+        let closed = conn.take_closed(name);
+        let Some(line) = conn.lines.iter_mut().find(|line| line.socket.name == Some(name)) else {
+            let needs = closed.map_or(Needs::Failed(Fault::NoSocket), Needs::Closed);
+            conn.without.push(Current::new(id, call.index, needs));
+            return;
+        };
+        let stream = line.stream;
+        if self.script.start_step(&mut line.socket, id, call) {
+            line.begin = Some((line.rest.len(), id));
+            self.script.write_step(&mut line.socket, call, &mut line.rest);
+            conn.queue(stream);
+        }
+        self.is_on(id, stream);
+    }
+
+    /// Nothing follows on a stream.
+    fn remove(&mut self, conn: &mut Conn, stream: u32) {
+        let Some(mut line) = conn.lines.remove(stream) else { return };
+        conn.without.extend(line.socket.give_up());
+        self.spare.push(line);
     }
 
     /// Append the next frame of a stream.
@@ -99,33 +132,37 @@ impl OverH2 {
         let Some(line) = conn.lines.get_mut(stream) else { return Wrote::All };
         let window = line.ended.or_else(|| conn.h2.window_of(stream)).unwrap_or(0);
         let room = conn.h2.room(window);
+        if let Some(id) = line.take_begin(room) {
+            out.begin(id);
+        }
         let at = out.len();
         out.bytes().extend_from_slice(&[0; HEADER]);
         let start = out.len();
         line.take_rest(room, out.bytes());
         while out.len() - start < room {
-            if !self.talk.write_next(&mut line.socket, now, out) {
-                if line.socket.step != Step::Ended {
+            if !self.script.write_next(&mut line.socket, now, out) {
+                if line.socket.frames.state != State::Ended {
                     break;
                 }
-                self.talk.write_close(&mut line.socket, out.bytes());
+                line.socket.frames.write_last(out.bytes());
             }
         }
         let end = out.len().min(start + room);
         line.rest.extend_from_slice(&out.bytes()[end..]);
         out.bytes().truncate(end);
         let has_more = !line.rest.is_empty()
-            || self.talk.owes(&line.socket)
-            || line.socket.step == Step::Ended;
+            || self.script.owes(&line.socket)
+            || line.socket.frames.state == State::Ended;
         let ends = line.finish == Finish::End && !line.is_finished && !has_more;
         line.is_finished |= ends;
         let length = end - start;
         if let Some(left) = &mut line.ended {
             *left -= length as i64;
         }
-        match line.waits.take_if(|_| length > 0) {
-            Some(since) if line.is_live => out.waited_for_window(line.socket.id, now.since(since)),
-            _ => {}
+        if length > 0
+            && let (Some(since), Some(id)) = (line.waits.take(), line.socket.exchange())
+        {
+            out.waited_for_window(id, now.since(since));
         }
         if has_more && length == 0 {
             line.waits.get_or_insert(now);
@@ -141,7 +178,7 @@ impl OverH2 {
             self.h2.reset_tunnel(&mut conn.h2, stream, out);
         }
         if is_over {
-            self.spare.extend(conn.lines.remove(stream));
+            self.remove(conn, stream);
             return Wrote::All;
         }
         match (has_more, length > 0) {
@@ -157,31 +194,24 @@ impl OverH2 {
         conn: &mut Conn,
         (stream, kind): (u32, u8),
         data: &[u8],
-        now: Nanos,
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
-        let (window, lingering) = (conn.h2.window_of(stream), conn.lines.lingering());
+        let window = conn.h2.window_of(stream);
         let line = conn.lines.get_mut(stream);
-        let has_line = line.is_some();
-        let (found, reply) = (None, None);
-        let talk = &self.talk;
-        let mut watch = Watch { sink: &mut *sink, line, talk, now, lingering, found, reply };
-        let used = self.h2.receive(&mut conn.h2, data, now, &mut watch)?;
-        let (found, reply) = (watch.found, watch.reply);
-        if kind == kind::SETTINGS {
-            conn.h2.check_tunnels(&mut conn.is_allowed)?;
+        let (script, found) = (&mut self.script, Found::default());
+        let mut watch = Watch { sink: &mut *sink, line, script, found };
+        let used = self.h2.receive(&mut conn.h2, data, self.now, &mut watch)?;
+        let found = watch.found;
+        match kind {
+            kind::SETTINGS => conn.h2.check_tunnels(&mut conn.is_allowed)?,
+            kind::GOAWAY => self.forget_refused(conn, sink),
+            _ => {}
         }
-        if kind == kind::GOAWAY {
-            self.forget_refused(conn);
-        }
-        if has_line {
-            if let Some(found) = found {
-                let reply = reply.or_else(|| conn.h2.reply_so_far(stream));
-                self.end_exchange(conn, stream, found, reply.as_ref(), sink);
-            }
+        if conn.lines.get(stream).is_some() {
+            self.follow(conn, stream, (found, window), sink);
             // A reset ends both sides.
             let resets = kind == kind::RST_STREAM && used == data.len();
-            self.settle(conn, stream, (reply.is_some(), resets), window);
+            self.settle(conn, stream, resets);
             if conn.h2.was_cancelled_often() {
                 sink.draining();
             }
@@ -189,60 +219,70 @@ impl OverH2 {
         Ok(used)
     }
 
-    /// The exchange on a stream has ended.
-    fn end_exchange(
+    /// Do what follows from a frame for the exchange on its stream, which had this window.
+    fn follow(
         &mut self,
         conn: &mut Conn,
         stream: u32,
-        found: Found,
-        reply: Option<&Reply>,
+        (found, window): (Found, Option<i64>),
         sink: &mut impl Sink,
     ) {
-        let Some(line) = conn.lines.get_mut(stream) else { return };
-        line.is_live = false;
-        match (found, reply) {
-            (Found::Closed(code), Some(reply)) => {
-                // If this side has closed first, the peer's side ends first.
-                if line.socket.step == Step::Ended {
-                    line.finish = Finish::End;
+        let Conn { h2, lines, closed, .. } = conn;
+        let Some(line) = lines.get_mut(stream) else { return };
+        let (mut fault, deflates) = (found.fault, self.script.deflates());
+        let head = found.reply.or_else(|| h2.reply_so_far(stream));
+        if found.opens && fault.is_none() {
+            match (&head, line.fields.check_http2(deflates)) {
+                (Some(head), Ok(_)) => {
+                    let head = (head, &line.fields);
+                    self.script.opened(&mut line.socket, head, self.now, sink);
                 }
-                sink.done(line.socket.id, &line.socket.reply(code, reply));
-            }
-            (Found::Closed(_), None) => sink.failed(line.socket.id, Fault::StreamReset),
-            (Found::Fault(fault), _) => {
-                line.abandon(conn.h2.has_stream(stream));
-                sink.failed(line.socket.id, fault);
+                _ => fault = Some(Fault::BadUpgrade),
             }
         }
-    }
-
-    /// Do what follows from a frame on a stream. `has_ended`: the peer has ended its side, which
-    /// had this window. `resets`: the frame was a reset.
-    fn settle(
-        &mut self,
-        conn: &mut Conn,
-        stream: u32,
-        (has_ended, resets): (bool, bool),
-        window: Option<i64>,
-    ) {
-        let Some(line) = conn.lines.get_mut(stream) else { return };
-        if has_ended {
+        if let Some(code) = found.closed {
+            let name = line.socket.name;
+            if self.script.closed(&mut line.socket, code, head.as_ref(), sink) {
+                closed.extend(name.map(|name| (name, code)));
+            }
+            // A step whose message was not sent ends with the code.
+            line.begin = None;
+            // If this side has closed first, the peer's side ends first.
+            if line.socket.frames.state == State::Ended {
+                line.finish = Finish::End;
+            }
+        }
+        if found.reply.is_some() && line.socket.frames.reads() {
+            // It ends without a close frame.
+            fault.get_or_insert(Fault::Truncated);
+        }
+        if let Some(fault) = fault {
+            line.abandon(h2.has_stream(stream));
+            line.socket.fail(fault, sink);
+        }
+        if found.reply.is_some() {
             line.ended = Some(window.unwrap_or(0));
             // After a refusal, the peer expects no more of the stream.
             line.finish = if line.is_accepted() { Finish::End } else { Finish::Reset };
         }
+    }
+
+    /// Let a stream send what follows from a frame, or remove it. `resets`: the frame was a reset.
+    fn settle(&mut self, conn: &mut Conn, stream: u32, resets: bool) {
+        let Some(line) = conn.lines.get_mut(stream) else { return };
         let is_over = line.ended.is_some() && line.is_finished;
         if resets || is_over || (line.ended.is_none() && !conn.h2.has_stream(stream)) {
-            self.spare.extend(conn.lines.remove(stream));
+            self.remove(conn, stream);
             return;
         }
         let owes = line.is_about_to_finish()
-            || line.socket.step == Step::Ended
-            || self.talk.owes(&line.socket);
-        if let Some(pings) = line.socket.pings.as_deref()
+            || line.socket.frames.state == State::Ended
+            || self.script.owes(&line.socket);
+        if !self.script.has_steps()
+            && let Some(ping) = line.socket.deadline()
             && !std::mem::replace(&mut line.has_alarm, true)
         {
-            conn.alarms.push(Reverse((pings.next(), stream)));
+            conn.alarms.push(Reverse((ping, stream)));
         }
         if owes {
             conn.queue(stream);
@@ -259,12 +299,19 @@ impl OverH2 {
     }
 
     /// Forget the streams that a GOAWAY has refused.
-    fn forget_refused(&mut self, conn: &mut Conn) {
+    fn forget_refused(&mut self, conn: &mut Conn, sink: &mut impl Sink) {
         let h2 = &conn.h2;
         let is_refused = |line: &&Line| line.ended.is_none() && !h2.has_stream(line.stream);
         let refused: Vec<u32> = conn.lines.iter().filter(is_refused).map(|l| l.stream).collect();
         for stream in refused {
-            self.spare.extend(conn.lines.remove(stream));
+            if let Some(line) = conn.lines.get_mut(stream) {
+                match line.socket.is_opening() {
+                    // It is sent again.
+                    true => _ = line.socket.give_up(),
+                    false => line.socket.fail(Fault::StreamReset, sink),
+                }
+            }
+            self.remove(conn, stream);
         }
     }
 }
@@ -274,35 +321,48 @@ impl Carrier for OverH2 {
 
     const MULTIPLEXES: bool = true;
 
+    fn ends_alone(&self) -> bool {
+        self.script.has_steps()
+    }
+
     /// A stream counts for the peer until both sides have ended it, and for the plan until its
-    /// exchange has ended.
+    /// exchange has ended. So does a socket between steps, and a step on it only for the plan: a
+    /// session makes one of them at a time, so that a peer without room does not keep it from using
+    /// its sockets.
     fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
-        let open = in_flight + conn.lines.lingering();
-        self.h2.capacity(&conn.h2, open, u32::MAX).min(limit.saturating_sub(in_flight))
+        let (beside, least) = match self.script.has_steps() {
+            false => (conn.lines.lingering(), 0),
+            true => {
+                let open = conn.lines.iter().filter(|line| !line.socket.is_handshake());
+                let sockets = open.count() as u32;
+                (sockets, u32::from(in_flight == 0 && sockets > 0))
+            }
+        };
+        let room = self.h2.capacity(&conn.h2, in_flight + beside, u32::MAX);
+        room.max(least).min(limit.saturating_sub(in_flight))
     }
 
     fn is_limited_by_peer(&self, conn: &Conn, limit: u32) -> bool {
         self.h2.is_limited_by_peer(&conn.h2, limit)
     }
 
-    fn submit(&mut self, conn: &mut Conn, id: RequestId, call: Call<'_>, _: bool, out: &mut Out) {
-        let socket = self.talk.begin(id, &call);
-        let filled = match call.filled {
-            None => None,
-            Some(filled) => {
-                self.head.copy_without_body(filled);
-                Some(&self.head)
-            }
-        };
-        let stream = self.h2.open_tunnel(&mut conn.h2, id, Call { filled, ..call }, out);
-        let mut line = self.spare.pop().unwrap_or_default();
-        line.start(stream, socket);
-        conn.lines.push(line);
-        let slot = id.slot as usize;
-        if self.places.len() <= slot {
-            self.places.resize(slot + 1, (0, 0));
+    fn set_lateness(&mut self, late: Span) {
+        self.h2.set_lateness(late);
+    }
+
+    fn submit(
+        &mut self,
+        conn: &mut Conn,
+        id: RequestId,
+        call: Call<'_>,
+        last: bool,
+        out: &mut Out,
+    ) {
+        match self.script.opens(call.index) {
+            None => self.h2.submit(&mut conn.h2, id, call, last, out),
+            Some(true) => self.open(conn, id, call, out),
+            Some(false) => self.make(conn, id, &call),
         }
-        self.places[slot] = (id.generation, stream);
     }
 
     fn owes(&self, conn: &Conn) -> bool {
@@ -344,7 +404,7 @@ impl Carrier for OverH2 {
         // One frame after the other, so that what follows one is done before the next.
         while at < data.len() {
             let (stream, length, kind) = conn.h2.next_frame(&data[at..]);
-            let used = self.frame(conn, (stream, kind), &data[at..at + length], now, sink)?;
+            let used = self.frame(conn, (stream, kind), &data[at..at + length], sink)?;
             at += used;
             if used < length {
                 break;
@@ -355,15 +415,28 @@ impl Carrier for OverH2 {
     }
 
     fn end(&mut self, conn: &mut Conn, left: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+        if self.script.has_steps() {
+            let mut open = conn.lines.iter().filter(|line| !line.socket.is_handshake());
+            if let Some(id) = open.find_map(|line| line.socket.exchange()) {
+                // The fault is that of the step.
+                sink.began(id);
+                return Err(Fault::Truncated);
+            }
+        }
         self.h2.end(&mut conn.h2, left, sink)
     }
 
     fn cancel(&mut self, conn: &mut Conn, id: RequestId) -> Cancelled {
-        if conn.h2.was_cancelled_often() {
+        conn.without.retain(|step| step.id != id);
+        let was_often = conn.h2.was_cancelled_often();
+        let Some(line) = self.line(conn, id) else { return self.h2.cancel(&mut conn.h2, id) };
+        line.begin = line.begin.filter(|(_, begins)| *begins != id);
+        if line.socket.cancel() {
+            return Cancelled::Exchange;
+        }
+        if was_often {
             return Cancelled::Connection;
         }
-        let Some(line) = self.line(conn, id) else { return Cancelled::Exchange };
-        line.is_live = false;
         line.abandon(true);
         let stream = line.stream;
         self.h2.count_cancelled();
@@ -373,26 +446,27 @@ impl Carrier for OverH2 {
     }
 
     fn waits_for_window(&self, conn: &Conn, id: RequestId) -> Option<Nanos> {
-        let line = conn.lines.get(self.stream(id)?)?;
-        line.waits.filter(|_| line.socket.id == id)
+        let line = self.stream(id).and_then(|stream| conn.lines.get(stream));
+        match line.filter(|line| line.socket.exchange() == Some(id)) {
+            Some(line) => line.waits,
+            None => self.h2.waits_for_window(&conn.h2, id),
+        }
     }
 
     fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
-        let Some(line) = self.line(conn, id) else { return };
-        let (stream, step) = (line.stream, line.socket.step);
-        if step == Step::Handshake {
+        let Some(line) = self.line(conn, id) else {
+            return self.h2.stop(&mut conn.h2, id, sink);
+        };
+        let stream = line.stream;
+        if line.socket.is_handshake() {
             self.h2.stop(&mut conn.h2, id, sink);
             if !conn.h2.has_stream(stream) {
-                self.spare.extend(conn.lines.remove(stream));
+                self.remove(conn, stream);
             }
-        } else if step == Step::Open
-            && let Some(head) = conn.h2.reply_so_far(stream)
+        } else if let Some(head) = conn.h2.reply_so_far(stream)
             && let Some(line) = conn.lines.get_mut(stream)
+            && line.socket.stop(id, &head, sink)
         {
-            line.is_live = false;
-            line.socket.step = Step::Ended;
-            line.socket.last_words = CloseCode::NORMAL;
-            sink.done(id, &line.socket.reply(CloseCode::NORMAL, &head));
             self.note(conn, stream);
             conn.queue(stream);
         }
@@ -402,32 +476,40 @@ impl Carrier for OverH2 {
         let Some(line) = self.line(conn, id) else { return };
         line.socket.due(n, ends);
         let stream = line.stream;
-        if line.socket.step == Step::Open {
+        if line.socket.frames.state == State::Open {
             conn.queue(stream);
         }
     }
 
     fn messages_due(&mut self, conn: &mut Conn, id: RequestId, times: &[Nanos]) {
-        if let Some(part) = self.line(conn, id).and_then(|line| line.socket.part.as_deref_mut()) {
-            part.due(times);
+        if let Some(line) = self.line(conn, id) {
+            line.socket.due_since(times);
         }
     }
 
     fn deadline(&self, conn: &Conn) -> Option<Nanos> {
         let alarm = conn.alarms.peek().map(|Reverse((at, _))| *at);
-        self.h2.deadline(&conn.h2).into_iter().chain(alarm).min()
+        let steps = match self.script.has_steps() {
+            true => conn.lines.iter().filter_map(|line| line.socket.deadline()).min(),
+            false => None,
+        };
+        self.h2.deadline(&conn.h2).into_iter().chain(alarm).chain(steps).min()
     }
 
     fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
+        let has_steps = self.script.has_steps();
+        if has_steps {
+            conn.lines.iter_mut().for_each(|line| line.socket.on_deadline(now));
+        }
         while let Some(&Reverse((at, stream))) = conn.alarms.peek()
             && at <= now
         {
             conn.alarms.pop();
             let Some(line) = conn.lines.get_mut(stream) else { continue };
-            if line.is_live {
-                let Some(pings) = line.socket.pings.as_deref_mut() else { continue };
-                pings.advance(now);
-                conn.alarms.push(Reverse((pings.next(), stream)));
+            if line.socket.name.is_some() {
+                line.socket.on_deadline(now);
+                let Some(next) = line.socket.deadline() else { continue };
+                conn.alarms.push(Reverse((next, stream)));
             } else if line.lingers_until.is_some_and(|until| until <= now) {
                 line.abandon(false);
             } else {
@@ -441,21 +523,15 @@ impl Carrier for OverH2 {
         }
     }
 
-    /// Append the close frames that are owed, as far as windows allow them, and the last frame.
-    fn close(&mut self, conn: &mut Conn, out: &mut Vec<u8>) {
-        let Conn { h2, lines, .. } = conn;
-        for line in lines.iter_mut().filter(|line| line.rest.is_empty()) {
-            let window = line.ended.or_else(|| h2.window_of(line.stream)).unwrap_or(0);
-            let has_room = !h2.has_failed() && h2.room(window) >= CLOSE_MAX;
-            if !has_room || !matches!(line.socket.step, Step::Open | Step::Ended) {
-                continue;
+    fn report_ends(&mut self, conn: &mut Conn, now: Nanos, sink: &mut impl Sink) -> bool {
+        let mut any = !conn.without.is_empty();
+        conn.without.drain(..).for_each(|step| self.script.report_over(&step, sink));
+        if self.script.has_steps() {
+            for line in conn.lines.iter_mut().filter(|line| line.has_sent()) {
+                any |= self.script.report_end(&mut line.socket, now, sink);
             }
-            let at = out.len();
-            out.extend_from_slice(&[0; HEADER]);
-            self.talk.write_close(&mut line.socket, out);
-            h2.end_data(line.stream, at, true, out);
         }
-        self.h2.close(&mut conn.h2, out);
+        any
     }
 
     /// A client sends no handshake before it knows the peer's settings (RFC 8441, 3).
@@ -465,6 +541,23 @@ impl Carrier for OverH2 {
 
     fn is_ready(&self, conn: &Conn) -> bool {
         conn.is_allowed
+    }
+
+    /// Append the close frames that are owed, as far as windows allow them, and the last frame.
+    fn close(&mut self, conn: &mut Conn, out: &mut Vec<u8>) {
+        let Conn { h2, lines, .. } = conn;
+        for line in lines.iter_mut().filter(|line| line.rest.is_empty() && !line.is_finished) {
+            let window = line.ended.or_else(|| h2.window_of(line.stream)).unwrap_or(0);
+            let has_room = !h2.has_failed() && h2.room(window) >= CLOSE_MAX;
+            if !has_room || !matches!(line.socket.frames.state, State::Open | State::Ended) {
+                continue;
+            }
+            let at = out.len();
+            out.extend_from_slice(&[0; HEADER]);
+            line.socket.frames.write_last(out);
+            h2.end_data(line.stream, at, true, out);
+        }
+        self.h2.close(&mut conn.h2, out);
     }
 
     fn boundary(&self, conn: &Conn, bytes: &[u8], at: usize) -> usize {

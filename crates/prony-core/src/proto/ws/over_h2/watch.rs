@@ -1,92 +1,64 @@
 //! Looks at one frame of HTTP/2 while it is read: at the reply to a handshake, and at frames of
-//! WebSocket.
+//! WebSocket. Everything else goes on to the engine's sink.
 
 use super::line::Line;
 use crate::fault::Fault;
-use crate::messages::Stamp;
-use crate::proto::ws::socket::Step;
-use crate::proto::ws::talk::Talk;
-use crate::proto::{Anomaly, Reply, Sink};
-use crate::units::{Nanos, RequestId};
+use crate::proto::ws::script::Script;
+use crate::proto::{Reply, Sink};
+use crate::units::RequestId;
 use crate::websocket::{CloseCode, ReplyFields};
 
-/// Passes on to the engine's sink what concerns exchanges that have not ended.
 pub(super) struct Watch<'a, S> {
     pub(super) sink: &'a mut S,
-    /// The socket on the stream of the frame, if there is one.
+    /// The socket on the stream of the frame; `None`: the stream is a request.
     pub(super) line: Option<&'a mut Line>,
-    pub(super) talk: &'a Talk,
-    pub(super) now: Nanos,
-    /// How many streams are open whose exchanges have ended.
-    pub(super) lingering: u32,
-    /// How the exchange of the socket ends with this frame.
-    pub(super) found: Option<Found>,
-    /// The reply, if its stream has ended.
+    pub(super) script: &'a mut Script,
+    pub(super) found: Found,
+}
+
+/// What follows from a frame for the socket on its stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    /// Whether the reply has accepted the handshake.
+    pub(super) opens: bool,
+    /// The code with which the peer has closed the socket.
+    pub(super) closed: Option<CloseCode>,
+    /// What ends the socket.
+    pub(super) fault: Option<Fault>,
+    /// The reply, if the peer has ended the stream.
     pub(super) reply: Option<Reply>,
 }
 
-/// How an exchange ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// The peer has closed.
-    Closed(CloseCode),
-    Fault(Fault),
-}
-
 impl<S: Sink> Watch<'_, S> {
-    fn of(&mut self, id: RequestId) -> Option<&mut Line> {
-        self.line.as_deref_mut().filter(|line| line.socket.id == id)
-    }
-
-    /// Whether this exchange has not ended.
-    fn is_live(&self, id: RequestId) -> bool {
-        self.line.as_deref().is_some_and(|line| line.socket.id == id && line.is_live)
-    }
-
-    /// Whether its handshake is not answered.
-    fn is_handshake(&self, id: RequestId) -> bool {
-        let is_handshake = |line: &Line| line.socket.step == Step::Handshake;
-        self.is_live(id) && self.line.as_deref().is_some_and(is_handshake)
-    }
-
-    /// The reply opens the connection, unless its fields are wrong.
-    fn opens(&mut self) {
-        let Some(line) = self.line.as_deref_mut() else { return };
-        if line.fields.check_http2(self.talk.deflates()).is_err() {
-            line.socket.step = Step::Over;
-            self.found = Some(Found::Fault(Fault::BadUpgrade));
-            return;
-        }
-        if let Some(agreed) = line.fields.deflate() {
-            line.socket.reader.accept_compressed(agreed.server_alone);
-        }
-        self.talk.opens(&mut line.socket, line.status, self.now, self.sink);
+    /// Whether HTTP is read: the reply to a request, or to a handshake.
+    fn is_http(&self) -> bool {
+        self.line.as_deref().is_none_or(|line| line.socket.is_handshake())
     }
 
     /// Bytes of frames.
     fn frames(&mut self, piece: &[u8]) {
-        let Some(line) = self.line.as_deref_mut().filter(|line| line.reads()) else { return };
-        if self.found.is_some() {
+        let Some(line) = self.line.as_deref_mut() else { return };
+        if !line.socket.frames.reads() || self.found.fault.is_some() {
             return;
         }
         let mut stash = std::mem::take(&mut line.stash);
         let result = if stash.is_empty() {
-            self.talk.read(&mut line.socket, piece, self.sink).map(|(used, code)| {
+            self.script.read(&mut line.socket, piece, self.sink).map(|(used, code)| {
                 stash.extend_from_slice(&piece[used..]);
                 code
             })
         } else {
             stash.extend_from_slice(piece);
-            self.talk.read(&mut line.socket, &stash, self.sink).map(|(used, code)| {
+            self.script.read(&mut line.socket, &stash, self.sink).map(|(used, code)| {
                 stash.drain(..used);
                 code
             })
         };
         line.stash = stash;
-        self.found = match result {
-            Ok(code) => code.map(Found::Closed),
-            Err(fault) => Some(Found::Fault(fault)),
-        };
+        match result {
+            Ok(code) => self.found.closed = code,
+            Err(fault) => self.found.fault = Some(fault),
+        }
     }
 }
 
@@ -95,16 +67,14 @@ impl<S: Sink> Sink for Watch<'_, S> {
         self.sink.oldest()
     }
 
+    /// Steps on sockets have no streams of their own, and sockets between steps no exchange: the
+    /// numbers of both say nothing about each other.
     fn outstanding(&self) -> u32 {
-        self.sink.outstanding() + self.lingering
-    }
-
-    fn call(&self, id: RequestId) -> Option<u32> {
-        self.sink.call(id)
+        0
     }
 
     fn was_sent(&self, id: RequestId) -> bool {
-        !self.is_live(id) || self.sink.was_sent(id)
+        !self.is_http() || self.sink.was_sent(id)
     }
 
     fn unreadable(&mut self, bytes: &[u8], fault: Fault) {
@@ -112,57 +82,56 @@ impl<S: Sink> Sink for Watch<'_, S> {
     }
 
     fn began(&mut self, id: RequestId) {
-        if self.is_live(id) {
+        if self.is_http() {
             self.sink.began(id);
-            if self.is_handshake(id) && self.of(id).is_some_and(|line| line.is_accepted()) {
-                self.opens();
-            }
+            self.found.opens |= self.line.as_deref().is_some_and(Line::is_accepted);
         }
     }
 
-    fn wants_headers(&self, _: RequestId) -> bool {
-        true
+    fn wants_headers(&self, id: RequestId) -> bool {
+        self.line.is_some() || self.sink.wants_headers(id)
     }
 
     fn header(&mut self, id: RequestId, name: &[u8], value: &[u8]) {
-        let protocols = &self.talk.protocols;
-        if let Some(line) = self.line.as_deref_mut().filter(|line| line.socket.id == id) {
+        if !self.is_http() {
+            return;
+        }
+        if let Some(line) = self.line.as_deref_mut() {
             if name == b":status" {
                 // The fields of an interim reply do not count.
                 line.fields = ReplyFields::default();
-                line.status =
-                    std::str::from_utf8(value).map_or(0, |text| text.parse().unwrap_or(0));
+                let status = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                line.status = status.unwrap_or(0);
             } else {
+                let protocols = self.script.protocols(&line.socket);
                 line.fields.field(name, value, (&[0; 24], protocols));
             }
+            if !self.sink.wants_headers(id) {
+                return;
+            }
         }
-        if self.is_live(id) && self.sink.wants_headers(id) {
-            self.sink.header(id, name, value);
-        }
+        self.sink.header(id, name, value);
     }
 
     fn head(&mut self, id: RequestId, status: u16, has_events: bool) {
-        if self.is_handshake(id) {
+        if self.is_http() {
             self.sink.head(id, status, has_events);
         }
     }
 
     fn wants_body(&self, id: RequestId) -> bool {
-        match self.is_handshake(id) {
-            true => self.sink.wants_body(id),
-            false => self.is_live(id),
-        }
+        !self.is_http() || self.sink.wants_body(id)
     }
 
     fn body(&mut self, id: RequestId, piece: &[u8]) {
-        match self.is_handshake(id) {
+        match self.is_http() {
             true => self.sink.body(id, piece),
             false => self.frames(piece),
         }
     }
 
     fn chunk_ended(&mut self, id: RequestId) {
-        if self.is_handshake(id) {
+        if self.is_http() {
             self.sink.chunk_ended(id);
         }
     }
@@ -171,59 +140,43 @@ impl<S: Sink> Sink for Watch<'_, S> {
         self.sink.message(id, token);
     }
 
-    fn ping_answered(&mut self, times: [Nanos; 2]) {
-        self.sink.ping_answered(times);
-    }
-
-    fn subscribed(&mut self, id: RequestId) {
-        self.sink.subscribed(id);
-    }
-
-    fn delivered(&mut self, id: RequestId, stamp: Option<Stamp>) {
-        self.sink.delivered(id, stamp);
-    }
-
     /// The peer has ended the stream.
     fn done(&mut self, id: RequestId, reply: &Reply) {
-        self.reply = Some(*reply);
-        if !self.is_live(id) {
-            return;
-        }
-        let is_accepted = self.of(id).is_some_and(|line| line.is_accepted());
-        if self.is_handshake(id) {
-            if !is_accepted {
+        let Some(line) = self.line.as_deref_mut() else { return self.sink.done(id, reply) };
+        self.found.reply = Some(*reply);
+        if line.socket.is_handshake() {
+            if line.is_accepted() {
+                self.sink.began(id);
+                self.found.opens = true;
+            } else {
+                line.socket.refused();
                 self.sink.done(id, reply);
-                if let Some(line) = self.of(id) {
-                    (line.is_live, line.socket.step) = (false, Step::Over);
-                }
-                return;
             }
-            self.sink.began(id);
-            self.opens();
         }
-        // A connection that ends without a close frame.
-        self.found.get_or_insert(Found::Fault(Fault::Truncated));
     }
 
     fn failed(&mut self, id: RequestId, fault: Fault) {
-        match self.is_live(id) {
-            true => _ = self.found.get_or_insert(Found::Fault(fault)),
-            false => self.sink.failed(id, fault),
+        match self.line {
+            None => self.sink.failed(id, fault),
+            Some(_) => _ = self.found.fault.get_or_insert(fault),
         }
     }
 
     fn refused(&mut self, id: RequestId) {
-        self.sink.refused(id);
-        if let Some(line) = self.of(id) {
-            (line.is_live, line.socket.step) = (false, Step::Over);
+        match self.line.as_deref_mut() {
+            Some(line) if !line.socket.is_opening() => {
+                self.found.fault.get_or_insert(Fault::StreamReset);
+            }
+            line => {
+                if let Some(line) = line {
+                    line.socket.refused();
+                }
+                self.sink.refused(id);
+            }
         }
     }
 
     fn draining(&mut self) {
         self.sink.draining();
-    }
-
-    fn odd(&mut self, what: Anomaly) {
-        self.sink.odd(what);
     }
 }

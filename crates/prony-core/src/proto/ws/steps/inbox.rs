@@ -10,7 +10,7 @@ const OVERHEAD: usize = 16;
 
 /// The latest messages, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
+pub(in crate::proto::ws) struct Inbox {
     /// The bytes of all messages, after those that were taken.
     bytes: Vec<u8>,
     taken: usize,
@@ -19,7 +19,7 @@ pub(super) struct Inbox {
 
 impl Inbox {
     /// Keep a message. The oldest ones make room for it.
-    pub(super) fn push(&mut self, message: &[u8]) {
+    pub(in crate::proto::ws) fn push(&mut self, message: &[u8]) {
         while !self.lengths.is_empty() && self.size() + message.len() + OVERHEAD > KEPT_MAX {
             self.drop_oldest();
         }
@@ -28,7 +28,7 @@ impl Inbox {
     }
 
     /// Take the oldest message into `out`. Returns whether there is one.
-    pub(super) fn pop(&mut self, out: &mut Vec<u8>) -> bool {
+    pub(in crate::proto::ws) fn pop(&mut self, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Some(&length) = self.lengths.front() else { return false };
         out.extend_from_slice(&self.bytes[self.taken..self.taken + length]);
@@ -37,7 +37,7 @@ impl Inbox {
     }
 
     /// Drop all messages.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::proto::ws) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_MAX / 16);
         self.lengths.clear();

@@ -3,14 +3,16 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::*;
+use crate::fault::Fault;
 use crate::plan::{
-    Burst, CallSpec, HttpVersion, Load, SessionKind, Sessions, SocketStep, Stop, Think, Wait,
+    Burst, CallSpec, HttpVersion, Load, Plan, SessionKind, Sessions, SocketStep, Stop, Think, Wait,
 };
+use crate::proto::ws::over_h1::{Conn, OverH1};
+use crate::proto::{Call, Cancelled, Carrier, Out, Reply, Sink};
 use crate::script::{Awaited, BODY_LIMIT, Content};
 use crate::target::Endpoint;
-use crate::units::Span;
-use crate::websocket::{CloseCode, Event, Reader, Role, accept_of};
+use crate::units::{Nanos, RequestId, Span};
+use crate::websocket::{CloseCode, Event, Frame, Opcode, Reader, Role, accept_of};
 
 const OPEN: u32 = 0;
 /// Sends, and waits for a message with `/ok`.
@@ -133,7 +135,7 @@ impl Sink for Log {
 
 /// A client on one connection.
 struct Client {
-    steps: Steps,
+    steps: OverH1,
     conn: Conn,
     log: Log,
     stash: Vec<u8>,
@@ -145,7 +147,7 @@ struct Client {
 impl Client {
     fn new() -> Self {
         Self {
-            steps: Steps::new(&plan()),
+            steps: OverH1::new(&plan()),
             conn: Conn::default(),
             log: Log::default(),
             stash: Vec::new(),
