@@ -12,8 +12,7 @@ use crate::plan::Plan;
 use crate::proto::echo::Echo;
 use crate::proto::h1::H1;
 use crate::proto::http::Http;
-use crate::proto::ws::{OverH1, Sockets};
-use crate::proto::{Carrier, Uploads, UploadsHttp};
+use crate::proto::{Carrier, Uploads};
 use crate::rate::RateChange;
 use crate::record::{Observer, Recorder, Tally};
 use crate::tokenizer::CountTokens;
@@ -78,11 +77,8 @@ pub fn of_plan(plan: &Plan, tls: Option<TlsContext>) -> Box<dyn AnyEngine + Send
     let is_http2 = plan.http.is_http2();
     let has_sockets = plan.websocket.is_some() || plan.has_sockets();
     match plan.exchange {
-        None if has_sockets && is_http2 => over(plan, Sockets::new(plan), tls),
-        None if has_sockets => over(plan, OverH1::new(plan), tls),
-        None if plan.has_body_files() && is_http2 => over(plan, UploadsHttp::new(plan), tls),
+        None if is_http2 || has_sockets => over(plan, Http::new(plan), tls),
         None if plan.has_body_files() => over(plan, Uploads::new(plan), tls),
-        None if is_http2 => over(plan, Http::new(plan), tls),
         None => over(plan, H1::new(plan), tls),
         Some(_) => over(plan, Echo::new(plan), tls),
     }

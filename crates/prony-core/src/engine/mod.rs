@@ -13,7 +13,7 @@
 //! from it. This file routes the events of a driver to the modules.
 
 mod agenda;
-// The unit tests use none of the nine engines, which take most of the time to compile this crate.
+// The unit tests use none of these engines, each of which takes time to compile.
 #[cfg(not(test))]
 mod any;
 mod contact;

@@ -176,7 +176,7 @@ fn in_any_pieces(plan: &Plan, data: &[u8]) {
 }
 
 fn receive(plan: &Plan, data: &[u8], mut cut: impl FnMut() -> usize) -> Seen {
-    let (mut h2, mut conn) = (H2::<false>::new(plan), Conn::default());
+    let (mut h2, mut conn) = (H2::new(plan), Conn::default());
     let (mut seen, mut out) = (Seen::default(), Out::default());
     h2.transmit(&mut conn, Nanos::ZERO, &mut out);
     for index in 0..plan.calls.len() as u32 {

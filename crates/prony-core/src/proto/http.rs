@@ -1,274 +1,280 @@
-//! The version of HTTP that each connection negotiates: 2, or 1.1 if the peer does not offer 2.
+//! HTTP, and what needs it, over connections of either version: the one that each connection
+//! negotiates, 2 or 1.1 if the peer does not offer 2, or 1.1 alone.
 
 use crate::fault::Fault;
 use crate::plan::{HttpVersion, Plan};
-use crate::proto::h1::H1;
-use crate::proto::h2::H2;
-use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts};
+use crate::proto::uploads::{self, Uploads};
+use crate::proto::ws::{OverH1, OverH2, over_h1, over_h2};
+use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts, h1, h2};
 use crate::units::{Nanos, RequestId, Span};
 
-/// The carrier of plans with HTTP/2: `A` for connections that use HTTP/1.1, `B` for those that use
-/// HTTP/2.
+/// The carrier of plans that are not of HTTP/1.1 alone, or need more of it than requests from
+/// memory.
 #[derive(Debug)]
-pub struct Negotiated<A, B> {
-    h1: A,
-    h2: B,
-    /// Whether a connection may use HTTP/1.1.
-    falls_back: bool,
+pub struct Http {
+    /// For connections with HTTP/1.1: requests, and sockets.
+    h1: OverH1,
+    /// The same for those with HTTP/2.
+    h2: OverH2,
+    /// For those with HTTP/1.1, if bodies are sent from their files.
+    uploads: Option<Box<Uploads>>,
+    has_sockets: bool,
+    /// Whether a connection may use HTTP/2, and HTTP/1.1.
+    versions: (bool, bool),
+    opens: bool,
+    ends_alone: bool,
 }
 
-/// The carrier of requests.
-pub type Http = Negotiated<H1, H2>;
-
-/// A connection, with the states of both carriers.
+/// A connection, with the state of its carrier.
 #[derive(Debug, Default)]
-pub enum Conn<A, B> {
+pub enum Conn {
     /// Not known yet.
     #[default]
     New,
-    /// It uses HTTP/1.1.
-    H1(Box<A>),
-    /// It uses HTTP/2.
-    H2(Box<B>),
+    /// Requests of HTTP/1.1.
+    H1(Box<h1::Conn>),
+    /// Requests of HTTP/2.
+    H2(Box<h2::Conn>),
+    /// Requests of HTTP/1.1 with bodies from files.
+    Uploads(Box<uploads::Conn>),
+    /// Requests of HTTP/1.1, or a socket.
+    Socket(Box<over_h1::Conn>),
+    /// Requests of HTTP/2, and sockets.
+    Sockets(Box<over_h2::Conn>),
+}
+
+/// Do something with the carrier of a connection and its state, or something else if the connection
+/// is new.
+macro_rules! on {
+    ({$($how:tt)+} $http:ident, $conn:expr, $new:expr, |$carrier:ident, $state:ident| $do:expr) => {
+        match $conn {
+            Conn::New => $new,
+            Conn::H1($state) => {
+                let $carrier = $($how)+ $http.h1.h1;
+                $do
+            }
+            Conn::H2($state) => {
+                let $carrier = $($how)+ $http.h2.h2;
+                $do
+            }
+            Conn::Uploads($state) => match $($how)+ $http.uploads {
+                Some($carrier) => rarely(|| $do),
+                None => $new,
+            },
+            Conn::Socket($state) => {
+                let $carrier = $($how)+ $http.h1;
+                rarely(|| $do)
+            }
+            Conn::Sockets($state) => {
+                let $carrier = $($how)+ $http.h2;
+                rarely(|| $do)
+            }
+        }
+    };
+}
+
+/// Call a function out of line, so that requests do not pay for its size.
+#[cold]
+#[inline(never)]
+fn rarely<R>(call: impl FnOnce() -> R) -> R {
+    call()
 }
 
 impl Http {
     /// The carrier for a plan's calls.
+    ///
+    /// # Panics
+    /// When the plan is not valid.
     pub fn new(plan: &Plan) -> Self {
-        Self::of(plan, H1::new, H2::new)
-    }
-}
-
-impl<A: Carrier, B: OverStreams> Negotiated<A, B> {
-    /// The carrier for a plan's calls, of these two.
-    pub(super) fn of(
-        plan: &Plan,
-        h1: impl FnOnce(&Plan) -> A,
-        h2: impl FnOnce(&Plan) -> B,
-    ) -> Self {
         let mut one = plan.clone();
         one.http = HttpVersion::Http11;
-        let falls_back = plan.http == HttpVersion::Http2;
-        Self { h1: h1(&one), h2: h2(plan), falls_back }
+        let (h1, h2) = (OverH1::new(&one), OverH2::new(plan));
+        let has_sockets = plan.websocket.is_some() || plan.has_sockets();
+        let is_http2 = plan.http.is_http2();
+        Self {
+            has_sockets,
+            uploads: plan.has_body_files().then(|| Box::new(Uploads::new(&one))),
+            versions: (is_http2, !is_http2 || plan.http == HttpVersion::Http2),
+            opens: is_http2 && if has_sockets { h2.opens() } else { h2.h2.opens() },
+            ends_alone: plan.has_sockets() || plan.has_body_files(),
+            h1,
+            h2,
+        }
+    }
+
+    /// How many exchanges a connection of HTTP/1.1 may have at once, of those that the plan allows
+    /// for streams: what waits for several streams does not ask for pipelining.
+    fn without_streams(&self, limit: u32) -> u32 {
+        if self.versions.0 { limit.min(1) } else { limit }
     }
 }
 
-impl<A: Carrier, B: OverStreams> Carrier for Negotiated<A, B> {
-    type Conn = Conn<A::Conn, B::Conn>;
+impl Carrier for Http {
+    type Conn = Conn;
 
     const MULTIPLEXES: bool = true;
 
-    const READS_FILES: bool = A::READS_FILES || B::READS_FILES;
-
     #[inline]
     fn ends_alone(&self) -> bool {
-        self.h1.ends_alone() || self.h2.ends_alone()
+        self.ends_alone
     }
 
-    fn connected(
-        &mut self,
-        conn: &mut Self::Conn,
-        alpn: Option<Option<&[u8]>>,
-    ) -> Result<(), Fault> {
-        *conn = match alpn {
-            None | Some(Some(b"h2")) => Conn::H2(Box::default()),
-            Some(_) if self.falls_back => Conn::H1(Box::default()),
-            Some(_) => return Err(Fault::NotHttp2),
+    #[inline]
+    fn reads_files(&self) -> bool {
+        self.uploads.is_some()
+    }
+
+    fn connected(&mut self, conn: &mut Conn, alpn: Option<Option<&[u8]>>) -> Result<(), Fault> {
+        let is_h2 = match (alpn, self.versions) {
+            (_, (false, _)) => false,
+            (None | Some(Some(b"h2")), _) => true,
+            (Some(_), (_, true)) => false,
+            (Some(_), (_, false)) => return Err(Fault::NotHttp2),
         };
-        self.h2.negotiated(matches!(conn, Conn::H2(_)));
+        *conn = match is_h2 {
+            false if self.has_sockets => Conn::Socket(Box::default()),
+            false if self.uploads.is_some() => Conn::Uploads(Box::default()),
+            false => Conn::H1(Box::default()),
+            true if self.has_sockets => Conn::Sockets(Box::default()),
+            true => Conn::H2(Box::default()),
+        };
+        self.h2.h2.negotiated(is_h2);
         Ok(())
     }
 
     #[inline]
-    fn capacity(&self, conn: &Self::Conn, in_flight: u32, limit: u32) -> u32 {
+    fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
         match conn {
-            Conn::New => limit.min(self.h2.first_streams()).saturating_sub(in_flight),
-            // What waits for several streams does not ask for pipelining.
-            Conn::H1(conn) => self.h1.capacity(conn, in_flight, limit.min(1)),
-            Conn::H2(conn) => self.h2.capacity(conn, in_flight, limit),
+            Conn::H2(conn) => self.h2.h2.capacity(conn, in_flight, limit),
+            Conn::New if self.versions.0 => {
+                limit.min(self.h2.h2.first_streams()).saturating_sub(in_flight)
+            }
+            Conn::New => self.h1.capacity_of_new(in_flight, limit),
+            Conn::Sockets(conn) => self.h2.capacity(conn, in_flight, limit),
+            Conn::H1(conn) => self.h1.h1.capacity(conn, in_flight, self.without_streams(limit)),
+            Conn::Socket(conn) => self.h1.capacity(conn, in_flight, self.without_streams(limit)),
+            Conn::Uploads(conn) => match &self.uploads {
+                Some(uploads) => uploads.capacity(conn, in_flight, self.without_streams(limit)),
+                None => 0,
+            },
         }
     }
 
-    fn is_limited_by_peer(&self, conn: &Self::Conn, limit: u32) -> bool {
+    fn is_limited_by_peer(&self, conn: &Conn, limit: u32) -> bool {
         match conn {
             Conn::New => false,
+            Conn::H2(conn) => self.h2.h2.is_limited_by_peer(conn, limit),
+            Conn::Sockets(conn) => self.h2.is_limited_by_peer(conn, limit),
             // The other version has no streams.
-            Conn::H1(_) => limit > 1,
-            Conn::H2(conn) => self.h2.is_limited_by_peer(conn, limit),
+            _ => self.versions.0 && limit > 1,
         }
     }
 
     #[inline]
     fn set_lateness(&mut self, late: Span) {
-        self.h2.set_lateness(late);
+        self.h2.h2.set_lateness(late);
     }
 
     #[inline]
     fn submit(
         &mut self,
-        conn: &mut Self::Conn,
+        conn: &mut Conn,
         id: RequestId,
         call: Call<'_>,
         last: bool,
         out: &mut Out,
     ) {
-        match conn {
-            Conn::New => unreachable!("requests are submitted to open connections"),
-            Conn::H1(conn) => self.h1.submit(conn, id, call, last, out),
-            Conn::H2(conn) => self.h2.submit(conn, id, call, last, out),
-        }
+        let new = || unreachable!("requests are submitted to open connections");
+        on!({&mut} self, conn, new(), |carrier, conn| carrier.submit(conn, id, call, last, out));
     }
 
     #[inline]
-    fn owes(&self, conn: &Self::Conn) -> bool {
-        match conn {
-            Conn::New => false,
-            Conn::H1(conn) => self.h1.owes(conn),
-            Conn::H2(conn) => self.h2.owes(conn),
-        }
+    fn owes(&self, conn: &Conn) -> bool {
+        on!({&} self, conn, false, |carrier, conn| carrier.owes(conn))
     }
 
-    fn is_in_body(&self, conn: &Self::Conn) -> bool {
-        match conn {
-            Conn::New => false,
-            Conn::H1(conn) => self.h1.is_in_body(conn),
-            Conn::H2(conn) => self.h2.is_in_body(conn),
-        }
+    fn is_in_body(&self, conn: &Conn) -> bool {
+        on!({&} self, conn, false, |carrier, conn| carrier.is_in_body(conn))
     }
 
     #[inline]
-    fn transmit(&mut self, conn: &mut Self::Conn, now: Nanos, out: &mut Out) {
-        match conn {
-            Conn::New => {}
-            Conn::H1(conn) => self.h1.transmit(conn, now, out),
-            Conn::H2(conn) => self.h2.transmit(conn, now, out),
-        }
+    fn transmit(&mut self, conn: &mut Conn, now: Nanos, out: &mut Out) {
+        on!({&mut} self, conn, {}, |carrier, conn| carrier.transmit(conn, now, out));
     }
 
     #[inline]
     fn receive(
         &mut self,
-        conn: &mut Self::Conn,
+        conn: &mut Conn,
         data: &[u8],
         now: Nanos,
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
-        match conn {
-            Conn::New => Err(Fault::Surplus),
-            Conn::H1(conn) => {
-                let result = self.h1.receive(conn, data, now, sink);
-                result.inspect_err(|_| sink.blame_oldest())
-            }
-            Conn::H2(conn) => self.h2.receive(conn, data, now, sink),
+        let is_h1 = matches!(conn, Conn::H1(_) | Conn::Uploads(_));
+        let new = Err(Fault::Surplus);
+        let result =
+            on!({&mut} self, conn, new, |carrier, conn| carrier.receive(conn, data, now, sink));
+        if result.is_err() && is_h1 {
+            sink.blame_oldest();
         }
+        result
     }
 
-    fn end(
-        &mut self,
-        conn: &mut Self::Conn,
-        left: &[u8],
-        sink: &mut impl Sink,
-    ) -> Result<(), Fault> {
-        match conn {
-            Conn::New => Ok(()),
-            Conn::H1(conn) => self.h1.end(conn, left, sink),
-            Conn::H2(conn) => self.h2.end(conn, left, sink),
-        }
+    fn end(&mut self, conn: &mut Conn, left: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+        on!({&mut} self, conn, Ok(()), |carrier, conn| carrier.end(conn, left, sink))
     }
 
-    fn cancel(&mut self, conn: &mut Self::Conn, id: RequestId) -> Cancelled {
-        match conn {
-            Conn::New => Cancelled::Connection,
-            Conn::H1(conn) => self.h1.cancel(conn, id),
-            Conn::H2(conn) => self.h2.cancel(conn, id),
-        }
+    fn cancel(&mut self, conn: &mut Conn, id: RequestId) -> Cancelled {
+        on!({&mut} self, conn, Cancelled::Connection, |carrier, conn| carrier.cancel(conn, id))
     }
 
-    fn waits_for_window(&self, conn: &Self::Conn, id: RequestId) -> Option<Nanos> {
-        match conn {
-            Conn::H2(conn) => self.h2.waits_for_window(conn, id),
-            _ => None,
-        }
+    fn waits_for_window(&self, conn: &Conn, id: RequestId) -> Option<Nanos> {
+        on!({&} self, conn, None, |carrier, conn| carrier.waits_for_window(conn, id))
     }
 
-    fn stop(&mut self, conn: &mut Self::Conn, id: RequestId, sink: &mut impl Sink) {
-        match conn {
-            Conn::New => {}
-            Conn::H1(conn) => self.h1.stop(conn, id, sink),
-            Conn::H2(conn) => self.h2.stop(conn, id, sink),
-        }
+    fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
+        on!({&mut} self, conn, {}, |carrier, conn| carrier.stop(conn, id, sink));
     }
 
-    fn send_messages(&mut self, conn: &mut Self::Conn, id: RequestId, n: u64, ends: bool) {
-        match conn {
-            Conn::New => {}
-            Conn::H1(conn) => self.h1.send_messages(conn, id, n, ends),
-            Conn::H2(conn) => self.h2.send_messages(conn, id, n, ends),
-        }
+    fn send_messages(&mut self, conn: &mut Conn, id: RequestId, n: u64, ends: bool) {
+        on!({&mut} self, conn, {}, |carrier, conn| carrier.send_messages(conn, id, n, ends));
     }
 
-    fn messages_due(&mut self, conn: &mut Self::Conn, id: RequestId, times: &[Nanos]) {
-        match conn {
-            Conn::New => {}
-            Conn::H1(conn) => self.h1.messages_due(conn, id, times),
-            Conn::H2(conn) => self.h2.messages_due(conn, id, times),
-        }
+    fn messages_due(&mut self, conn: &mut Conn, id: RequestId, times: &[Nanos]) {
+        on!({&mut} self, conn, {}, |carrier, conn| carrier.messages_due(conn, id, times));
     }
 
     #[inline]
-    fn deadline(&self, conn: &Self::Conn) -> Option<Nanos> {
-        match conn {
-            Conn::New => None,
-            Conn::H1(conn) => self.h1.deadline(conn),
-            Conn::H2(conn) => self.h2.deadline(conn),
-        }
+    fn deadline(&self, conn: &Conn) -> Option<Nanos> {
+        on!({&} self, conn, None, |carrier, conn| carrier.deadline(conn))
     }
 
-    fn on_deadline(&mut self, conn: &mut Self::Conn, now: Nanos) -> Result<(), Fault> {
-        match conn {
-            Conn::New => Ok(()),
-            Conn::H1(conn) => self.h1.on_deadline(conn, now),
-            Conn::H2(conn) => self.h2.on_deadline(conn, now),
-        }
+    fn on_deadline(&mut self, conn: &mut Conn, now: Nanos) -> Result<(), Fault> {
+        on!({&mut} self, conn, Ok(()), |carrier, conn| carrier.on_deadline(conn, now))
     }
 
-    fn report_ends(&mut self, conn: &mut Self::Conn, now: Nanos, sink: &mut impl Sink) -> bool {
-        match conn {
-            Conn::New => false,
-            Conn::H1(conn) => self.h1.report_ends(conn, now, sink),
-            Conn::H2(conn) => self.h2.report_ends(conn, now, sink),
-        }
+    fn report_ends(&mut self, conn: &mut Conn, now: Nanos, sink: &mut impl Sink) -> bool {
+        on!({&mut} self, conn, false, |carrier, conn| carrier.report_ends(conn, now, sink))
     }
 
+    #[inline]
     fn opens(&self) -> bool {
-        self.h2.opens()
+        self.opens
     }
 
-    fn is_ready(&self, conn: &Self::Conn) -> bool {
-        match conn {
-            Conn::New => false,
-            Conn::H1(_) => true,
-            Conn::H2(conn) => self.h2.is_ready(conn),
-        }
+    fn is_ready(&self, conn: &Conn) -> bool {
+        on!({&} self, conn, false, |carrier, conn| carrier.is_ready(conn))
     }
 
-    fn close(&mut self, conn: &mut Self::Conn, out: &mut Vec<u8>) {
-        match conn {
-            Conn::New => {}
-            Conn::H1(conn) => self.h1.close(conn, out),
-            Conn::H2(conn) => self.h2.close(conn, out),
-        }
+    fn close(&mut self, conn: &mut Conn, out: &mut Vec<u8>) {
+        on!({&mut} self, conn, {}, |carrier, conn| carrier.close(conn, out));
     }
 
-    fn boundary(&self, conn: &Self::Conn, bytes: &[u8], at: usize) -> usize {
-        match conn {
-            Conn::New => bytes.len(),
-            Conn::H1(conn) => self.h1.boundary(conn, bytes, at),
-            Conn::H2(conn) => self.h2.boundary(conn, bytes, at),
-        }
+    fn boundary(&self, conn: &Conn, bytes: &[u8], at: usize) -> usize {
+        on!({&} self, conn, bytes.len(), |carrier, conn| carrier.boundary(conn, bytes, at))
     }
 
     fn counts(&self) -> Option<&StreamCounts> {
-        self.h2.counts()
+        self.h2.h2.counts().filter(|_| self.versions.0)
     }
 }

@@ -27,7 +27,7 @@ fn wants(sink: &impl Sink, id: RequestId, status: u16) -> bool {
 
 pub use counts::StreamCounts;
 pub use out::{Begin, Out};
-pub use uploads::{Uploads, UploadsHttp};
+pub use uploads::Uploads;
 
 /// Moves exchanges over connections. Knows nothing of sessions, schedules, recorders or sockets.
 ///
@@ -45,14 +45,17 @@ pub trait Carrier {
     /// connection.
     const MULTIPLEXES: bool = false;
 
-    /// Whether bodies may be sent from their files, in pieces: after
-    /// [`transmit`](Self::transmit), the connection may [`owe`](Self::owes) the next piece.
-    const READS_FILES: bool = false;
-
     /// Whether exchanges may end without bytes of the peer, so that
     /// [`report_ends`](Self::report_ends) is called.
     #[inline]
     fn ends_alone(&self) -> bool {
+        false
+    }
+
+    /// Whether bodies may be sent from their files, in pieces: after
+    /// [`transmit`](Self::transmit), the connection may [`owe`](Self::owes) the next piece.
+    #[inline]
+    fn reads_files(&self) -> bool {
         false
     }
 
@@ -106,8 +109,8 @@ pub trait Carrier {
         false
     }
 
-    /// Whether a body is incomplete that all exchanges of the connection must wait for. Only called
-    /// if the carrier [`READS_FILES`](Self::READS_FILES).
+    /// Whether a body is incomplete that all exchanges of the connection must wait for.
+    #[inline]
     fn is_in_body(&self, conn: &Self::Conn) -> bool {
         let _ = conn;
         false
@@ -236,15 +239,6 @@ pub trait Carrier {
     fn is_lossy(&self) -> bool {
         false
     }
-}
-
-/// A carrier for connections with HTTP/2, of a plan in which others may use HTTP/1.1.
-pub trait OverStreams: Carrier {
-    /// A connection is open, and uses HTTP/2 or HTTP/1.1.
-    fn negotiated(&mut self, is_h2: bool);
-
-    /// How many streams a connection may have before its peer has stated a limit, at least 1.
-    fn first_streams(&self) -> u32;
 }
 
 /// The call of an exchange.

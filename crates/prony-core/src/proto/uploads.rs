@@ -7,14 +7,9 @@ use std::io::Write as _;
 use crate::fault::Fault;
 use crate::plan::{BodyFile, Plan};
 use crate::proto::h1::{self, H1};
-use crate::proto::h2::H2;
-use crate::proto::http::Negotiated;
 use crate::proto::out::PIECE;
 use crate::proto::{Call, Carrier, Out, Sink};
 use crate::units::{Nanos, RequestId};
-
-/// The carrier of plans with such bodies over HTTP/2.
-pub type UploadsHttp = Negotiated<Uploads, H2<true>>;
 
 /// The carrier of plans with such bodies over HTTP/1: the head of a request is written as always,
 /// and its body follows in pieces, before anything else on the connection.
@@ -47,13 +42,6 @@ struct Sending {
     call: u32,
     /// How many of its bytes are appended.
     at: u64,
-}
-
-impl UploadsHttp {
-    /// The carrier for a plan's calls.
-    pub fn new(plan: &Plan) -> Self {
-        Self::of(plan, Uploads::new, H2::new)
-    }
 }
 
 impl Uploads {
@@ -91,7 +79,9 @@ impl Body {
 impl Carrier for Uploads {
     type Conn = Conn;
 
-    const READS_FILES: bool = true;
+    fn reads_files(&self) -> bool {
+        true
+    }
 
     fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
         if conn.is_broken {

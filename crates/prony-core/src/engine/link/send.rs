@@ -223,7 +223,7 @@ impl<P: Carrier> Engine<P> {
                 self.keep_rest(slot, taken, now);
                 return false;
             }
-            if P::READS_FILES && self.carrier.owes(&self.links[slot].carrier) {
+            if self.carrier.reads_files() && self.carrier.owes(&self.links[slot].carrier) {
                 // The driver asks for the next piece, after what is due on other connections.
                 return false;
             }
@@ -322,7 +322,7 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn encode_early(&mut self, slot: u32) {
         let conn = &self.links[slot];
         let alone = conn.state == State::Open && conn.tail.is_none();
-        let timeless = self.dynamic.is_none() && !P::MULTIPLEXES && !P::READS_FILES;
+        let timeless = self.dynamic.is_none() && !P::MULTIPLEXES && !self.carrier.reads_files();
         if alone && timeless && matches!(conn.layer, Layer::Plain) {
             self.prepared = if self.encode_new(slot, Nanos::ZERO) { slot } else { NOBODY };
         }
@@ -362,7 +362,8 @@ impl<P: Carrier> Engine<P> {
         let per_connection = self.plan.requests_per_connection.map_or(u64::MAX, u64::from);
         self.out.clear();
         let conn = &mut self.links[slot];
-        let waits = P::READS_FILES && self.carrier.is_in_body(&conn.carrier);
+        let reads_files = self.carrier.reads_files();
+        let waits = reads_files && self.carrier.is_in_body(&conn.carrier);
         if self.carrier.owes(&conn.carrier) {
             self.carrier.transmit(&mut conn.carrier, now, &mut self.out);
         }
@@ -378,11 +379,11 @@ impl<P: Carrier> Engine<P> {
                     break;
                 }
             }
-            if P::READS_FILES && carrier.is_in_body(&conn.carrier) {
+            if reads_files && carrier.is_in_body(&conn.carrier) {
                 break;
             }
             let Some((id, exchange)) = conn.carried.submit(exchanges) else { break };
-            if P::READS_FILES && waits {
+            if waits {
                 exchange.waited_in_queue(now);
             }
             if P::MULTIPLEXES && exchange.is_blocked() {
@@ -421,7 +422,7 @@ impl<P: Carrier> Engine<P> {
         }
         if P::MULTIPLEXES {
             self.finish_turn(slot, now);
-        } else if P::READS_FILES {
+        } else if reads_files {
             self.begin_body(slot, now);
         }
         !self.out.is_empty()

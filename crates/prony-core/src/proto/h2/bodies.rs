@@ -154,11 +154,11 @@ impl Conn {
     }
 
     /// Append as much of the bodies as the windows allow: a frame of each stream in turn.
-    /// `FILES`: bodies may be in files; then they are appended up to a limit, beyond which the
-    /// connection still owes the rest.
-    pub(super) fn send_bodies<const FILES: bool>(
+    /// `reads_files`: bodies may be in files; then they are appended up to a limit, beyond which
+    /// the connection still owes the rest.
+    pub(super) fn send_bodies(
         &mut self,
-        requests: &Requests,
+        (requests, reads_files): (&Requests, bool),
         spare: &mut Spare,
         now: Nanos,
         out: &mut Out,
@@ -171,13 +171,13 @@ impl Conn {
             let (mut moved, mut had_turn) = (false, 0);
             sending.retain(|&id| {
                 let Some(stream) = self.streams.get(id) else { return false };
-                if FILES && out.len() as u64 >= PIECE {
+                if reads_files && out.len() as u64 >= PIECE {
                     is_full = true;
                     return true;
                 }
                 if stream.left == 0 {
                     stream.take_message(requests);
-                    if FILES && !stream.take_piece(requests) {
+                    if reads_files && !stream.take_piece(requests) {
                         unread.push(stream.request);
                         return false;
                     }
@@ -193,7 +193,7 @@ impl Conn {
                 if let Some(messages) = stream.messages() {
                     messages.is_queued = stays;
                 }
-                had_turn += usize::from(FILES && stays);
+                had_turn += usize::from(reads_files && stays);
                 stays
             });
             match moved {

@@ -77,7 +77,7 @@ impl<S: Sink> Plain<'_, S> {
     }
 }
 
-impl<const FILES: bool> H2<FILES> {
+impl H2 {
     /// A piece of the body of a reply to a call of gRPC.
     pub(super) fn message_bytes(
         &mut self,

@@ -18,7 +18,7 @@ use crate::fault::Fault;
 use crate::http2::frame::{self, Code, Settings};
 use crate::http2::{FRAME_SIZE, PREFACE, TABLE_SIZE, WINDOW};
 use crate::plan::Plan;
-use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts as Counts};
+use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts as Counts};
 use crate::units::{Nanos, RequestId, Span};
 pub use conn::Conn;
 use content::Content;
@@ -31,11 +31,12 @@ const LIST_MAX: usize = 64 << 10;
 /// The most concurrent streams before the peer has stated its limit.
 const STREAMS_BEFORE_SETTINGS: u32 = 100;
 
-/// The carrier of one worker: the encoded requests of a plan, and what was counted. `FILES`:
-/// whether bodies may be sent from their files.
+/// The carrier of one worker: the encoded requests of a plan, and what was counted.
 #[derive(Debug)]
-pub struct H2<const FILES: bool = false> {
+pub struct H2 {
     requests: Requests,
+    /// Whether bodies may be sent from their files.
+    reads_files: bool,
     options: Options,
     counts: Counts,
     spare: Spare,
@@ -66,7 +67,7 @@ struct Options {
     keepalive: Option<Span>,
 }
 
-impl<const FILES: bool> H2<FILES> {
+impl H2 {
     /// The carrier for a plan's calls.
     pub fn new(plan: &Plan) -> Self {
         let spec = plan.http2.as_deref().copied().unwrap_or_default();
@@ -81,7 +82,8 @@ impl<const FILES: bool> H2<FILES> {
         };
         let begin = Nanos::ZERO + plan.warmup;
         let (counts, spare, message) = Default::default();
-        Self { requests: Requests::new(plan), options, counts, spare, message, now: begin, begin }
+        let (requests, reads_files) = (Requests::new(plan), plan.has_body_files());
+        Self { requests, reads_files, options, counts, spare, message, now: begin, begin }
     }
 }
 
@@ -100,16 +102,19 @@ impl Options {
     }
 }
 
-impl<const FILES: bool> Carrier for H2<FILES> {
+impl Carrier for H2 {
     type Conn = Conn;
 
     const MULTIPLEXES: bool = true;
 
-    const READS_FILES: bool = FILES;
-
     #[inline]
     fn ends_alone(&self) -> bool {
-        FILES
+        self.reads_files
+    }
+
+    #[inline]
+    fn reads_files(&self) -> bool {
+        self.reads_files
     }
 
     #[inline]
@@ -167,7 +172,9 @@ impl<const FILES: bool> Carrier for H2<FILES> {
         } else if stream.left > 0 {
             self.submit_body(conn, &mut stream, own, out);
         }
-        if FILES && let Some(file) = self.requests.file(call.index) {
+        if self.reads_files
+            && let Some(file) = self.requests.file(call.index)
+        {
             // A redirect that has become GET has no body.
             let moved = call.filled.and_then(|filled| filled.moved());
             if !moved.is_some_and(|moved| moved.is_get) {
@@ -193,7 +200,8 @@ impl<const FILES: bool> Carrier for H2<FILES> {
         }
         conn.send_frames(&self.options, out.bytes());
         if conn.may_send {
-            conn.send_bodies::<FILES>(&self.requests, &mut self.spare, now, out);
+            let bodies = (&self.requests, self.reads_files);
+            conn.send_bodies(bodies, &mut self.spare, now, out);
         }
         if now < self.begin {
             self.forget();
@@ -308,22 +316,22 @@ impl<const FILES: bool> Carrier for H2<FILES> {
     }
 }
 
-impl<const FILES: bool> OverStreams for H2<FILES> {
-    fn negotiated(&mut self, is_h2: bool) {
+impl H2 {
+    /// A connection is open, and uses HTTP/2 or HTTP/1.1.
+    pub(in crate::proto) fn negotiated(&mut self, is_h2: bool) {
         let n = if is_h2 { &mut self.counts.connections } else { &mut self.counts.fallbacks };
         *n += 1;
     }
 
-    /// The limit that the peer of another connection has stated: a server that sends GOAWAY would
+    /// How many streams a connection may have before its peer has stated a limit, at least 1: the
+    /// limit that the peer of another connection has stated. A server that sends GOAWAY would
     /// refuse the streams beyond it on the next connection, too.
-    fn first_streams(&self) -> u32 {
+    pub(in crate::proto) fn first_streams(&self) -> u32 {
         self.counts
             .limit_last
             .map_or(STREAMS_BEFORE_SETTINGS, |n| n.clamp(1, STREAMS_BEFORE_SETTINGS))
     }
-}
 
-impl<const FILES: bool> H2<FILES> {
     /// What was counted belongs to the warm-up.
     #[cold]
     fn forget(&mut self) {

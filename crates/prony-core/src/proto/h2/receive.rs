@@ -19,7 +19,7 @@ const BLOCK_FRAMES_MAX: u32 = 64;
 /// The longest header block that is kept for comparison, in bytes.
 const MEMO_MAX: usize = 256;
 
-impl<const FILES: bool> H2<FILES> {
+impl H2 {
     /// Process all complete frames. Returns how many bytes were used.
     pub(super) fn frames(
         &mut self,
@@ -520,7 +520,7 @@ impl Conn {
 }
 
 /// Decode a header block. `wants`: the exchange whose headers the engine wants.
-// Once for each request: there are two kinds of `H2` that call it.
+// Once for each request: requests and sockets both call it.
 #[inline(always)]
 fn decode(
     conn: &mut Conn,

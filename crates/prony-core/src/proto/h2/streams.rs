@@ -148,7 +148,7 @@ impl Streams {
     }
 
     /// Add a stream.
-    // Once for each request: there are two kinds of `H2` that call it.
+    // Once for each request: requests and sockets both call it.
     #[inline(always)]
     pub(super) fn insert(&mut self, stream: Stream) {
         // At most half full, so that a search is short.

@@ -333,7 +333,7 @@ fn greets_with_preface_settings_and_window() {
 #[test]
 fn waits_for_settings_only_if_asked() {
     let mut plan = plan(vec![get()]);
-    assert!(!H2::<false>::new(&plan).opens());
+    assert!(!H2::new(&plan).opens());
     plan.http2 = Some(Box::new(Http2Spec { wait_settings: true, ..Http2Spec::default() }));
     let mut client = Client::new(&plan);
     assert!(client.h2.opens() && !client.h2.is_ready(&client.conn));

@@ -13,7 +13,7 @@ use crate::units::RequestId;
 /// Where the flags of a frame are in its header.
 const FLAGS: usize = 4;
 
-impl<const FILES: bool> H2<FILES> {
+impl H2 {
     /// Submit an exchange that opens a tunnel. Returns the ID of its stream.
     pub(in crate::proto) fn open_tunnel(
         &mut self,

@@ -9,8 +9,8 @@
 
 mod deflating;
 mod frames;
-mod over_h1;
-mod over_h2;
+pub(super) mod over_h1;
+pub(super) mod over_h2;
 mod pings;
 mod script;
 mod socket;
@@ -20,24 +20,5 @@ mod talk;
 #[cfg(test)]
 mod tests;
 
-use crate::plan::Plan;
-use crate::proto::http::Negotiated;
 pub use over_h1::OverH1;
 pub use over_h2::OverH2;
-
-/// The carrier over the version of HTTP that each connection negotiates. Over HTTP/1.1, a
-/// connection is one socket; over HTTP/2, each socket is a stream.
-///
-/// With steps, no connection falls back to HTTP/1.1, as both versions divide a session's
-/// connections differently.
-pub type Sockets = Negotiated<OverH1, OverH2>;
-
-impl Sockets {
-    /// The carrier for a plan's calls.
-    ///
-    /// # Panics
-    /// When the plan is not valid.
-    pub fn new(plan: &Plan) -> Self {
-        Self::of(plan, OverH1::new, OverH2::new)
-    }
-}

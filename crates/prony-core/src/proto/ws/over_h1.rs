@@ -15,7 +15,7 @@ use crate::websocket::ReplyFields;
 /// The part of a carrier that is for connections with HTTP/1.1.
 #[derive(Debug)]
 pub struct OverH1 {
-    h1: H1,
+    pub(in crate::proto) h1: H1,
     script: Script,
     /// A handshake without its message.
     head: Filled,
@@ -67,6 +67,12 @@ impl OverH1 {
             script: Script::new(plan, false),
             head: Filled::default(),
         }
+    }
+
+    /// How many more exchanges a new connection can take.
+    pub(in crate::proto) fn capacity_of_new(&self, in_flight: u32, limit: u32) -> u32 {
+        let most = if self.script.has_steps() { limit } else { limit.min(1) };
+        most.saturating_sub(in_flight)
     }
 
     /// Send the handshake of a socket.
@@ -142,7 +148,7 @@ impl Carrier for OverH1 {
         let has_steps = self.script.has_steps();
         match conn {
             Conn::Http(conn) if has_steps => self.h1.capacity(conn, in_flight, limit),
-            Conn::Http(_) => limit.min(1).saturating_sub(in_flight),
+            Conn::Http(_) => self.capacity_of_new(in_flight, limit),
             Conn::Socket(up) => match up.socket.frames.state {
                 State::Open | State::Ended if has_steps => limit.min(1).saturating_sub(in_flight),
                 _ => 0,

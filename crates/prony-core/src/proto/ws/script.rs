@@ -34,8 +34,9 @@ impl Script {
     /// # Panics
     /// When the plan is not valid.
     pub(super) fn new(plan: &Plan, keeps_open: bool) -> Self {
+        let calls = if has_sockets(plan) { &plan.calls[..] } else { &[] };
         let offer = |call| offer(plan, call).map(|(protocols, _)| protocols.to_vec());
-        let mut names: Vec<_> = plan.calls.iter().map(|call| &call.socket_name).collect();
+        let mut names: Vec<_> = calls.iter().map(|call| &call.socket_name).collect();
         names.sort_unstable();
         names.dedup();
         let step = |call: &CallSpec| {
@@ -45,9 +46,9 @@ impl Script {
         Self {
             seed: plan.seed,
             numbers: Numbering::new(plan),
-            protocols: plan.calls.iter().map(|call| offer(call).unwrap_or_default()).collect(),
+            protocols: calls.iter().map(|call| offer(call).unwrap_or_default()).collect(),
             talk: plan.websocket.as_deref().map(|spec| Talk::new(plan, spec)),
-            steps: plan.calls.iter().map(step).collect(),
+            steps: calls.iter().map(step).collect(),
             keeps_open,
         }
     }
@@ -335,6 +336,11 @@ impl Script {
     }
 }
 
+/// Whether calls open sockets.
+fn has_sockets(plan: &Plan) -> bool {
+    plan.websocket.is_some() || plan.has_sockets()
+}
+
 /// The subprotocols that the handshake of a call offers, and whether it offers to compress
 /// messages; `None`: it is no handshake.
 fn offer<'a>(plan: &'a Plan, call: &'a CallSpec) -> Option<(&'a [String], bool)> {
@@ -353,6 +359,9 @@ pub(super) fn handshakes(
     fixed: &[(&'static str, &'static str)],
 ) -> Plan {
     let mut handshakes = plan.clone();
+    if !has_sockets(plan) {
+        return handshakes;
+    }
     let calls = plan.calls.iter().map(|call| {
         let Some((protocols, compress)) = offer(plan, call) else {
             // The data of other steps are sent in frames.

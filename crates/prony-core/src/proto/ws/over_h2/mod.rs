@@ -17,10 +17,10 @@ use crate::fault::Fault;
 use crate::http2::frame::{HEADER, kind};
 use crate::plan::Plan;
 use crate::proto::h2::H2;
-use crate::proto::{Call, Cancelled, Carrier, Out, OverStreams, Sink, StreamCounts};
+use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts};
 use crate::script::Filled;
 use crate::units::{Nanos, RequestId, Span};
-use conn::Conn;
+pub(in crate::proto) use conn::Conn;
 use line::{Finish, Line};
 use watch::{Found, Watch};
 
@@ -33,7 +33,7 @@ const CLOSE_MAX: usize = 8;
 /// The part of a carrier that is for connections with HTTP/2.
 #[derive(Debug)]
 pub struct OverH2 {
-    h2: H2,
+    pub(in crate::proto) h2: H2,
     script: Script,
     /// A handshake without its message.
     head: Filled,
@@ -566,16 +566,6 @@ impl Carrier for OverH2 {
 
     fn counts(&self) -> Option<&StreamCounts> {
         self.h2.counts()
-    }
-}
-
-impl OverStreams for OverH2 {
-    fn negotiated(&mut self, is_h2: bool) {
-        self.h2.negotiated(is_h2);
-    }
-
-    fn first_streams(&self) -> u32 {
-        self.h2.first_streams()
     }
 }
 
