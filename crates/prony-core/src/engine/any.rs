@@ -9,10 +9,10 @@ use crate::feed::Feed;
 use crate::layer::TlsContext;
 use crate::machine::Machine;
 use crate::plan::Plan;
+use crate::proto::Carrier;
 use crate::proto::echo::Echo;
 use crate::proto::h1::H1;
 use crate::proto::http::Http;
-use crate::proto::{Carrier, Uploads};
 use crate::rate::RateChange;
 use crate::record::{Observer, Recorder, Tally};
 use crate::tokenizer::CountTokens;
@@ -78,7 +78,6 @@ pub fn of_plan(plan: &Plan, tls: Option<TlsContext>) -> Box<dyn AnyEngine + Send
     let has_sockets = plan.websocket.is_some() || plan.has_sockets();
     match plan.exchange {
         None if is_http2 || has_sockets => over(plan, Http::new(plan), tls),
-        None if plan.has_body_files() => over(plan, Uploads::new(plan), tls),
         None => over(plan, H1::new(plan), tls),
         Some(_) => over(plan, Echo::new(plan), tls),
     }

@@ -50,7 +50,7 @@ use exchange::dynamic::Dynamic;
 use exchange::expect::Calls;
 use exchange::outcome::Outcome;
 pub use exchange::{EndedRequest, EndedStream};
-use link::{Closing, Depths, Links, OUT_CHUNK, Secure, Tapped, Trails};
+use link::{Closing, Depths, Links, Secure, Tapped, Trails};
 pub use link::{Tap, Taps};
 use load::{Backlog, Load};
 pub use peak::Peak;
@@ -154,7 +154,7 @@ impl<P: Carrier> Engine<P> {
             peak: None,
             attempts: None,
             outcome: Outcome::default(),
-            out: Out::with_capacity(OUT_CHUNK),
+            out: Out::with_capacity(Out::CHUNK),
             prepared: link::NOBODY,
             lost: Vec::new(),
             plan: plan.clone(),

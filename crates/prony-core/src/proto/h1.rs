@@ -1,6 +1,7 @@
 //! HTTP/1.0 and 1.1, client side.
 
 mod chunked;
+mod files;
 mod head;
 mod request;
 #[cfg(test)]
@@ -8,17 +9,20 @@ mod tests;
 
 use crate::fault::Fault;
 use crate::plan::Plan;
-use crate::proto::{Call, Carrier, Out, Reply, Sink, wants};
+use crate::proto::{BodyRest, Call, Carrier, Out, Reply, Sink, wants};
 use crate::units::{Nanos, RequestId};
 use chunked::ChunkLine;
+use files::Files;
 use head::{Body, Framing, Head, Kind, Line, Section, split_field};
-use request::Requests;
+use request::{CLOSES, IN_FILE, Requests};
 
 /// The codec of one worker: the prebuilt requests of a plan, and the most recent reply heads.
 #[derive(Clone, Debug)]
 pub struct H1 {
     requests: Requests,
     seen: Seen,
+    /// The bodies that are sent from their files, if there are any.
+    files: Option<Box<Files>>,
 }
 
 /// The state of one connection: its position in a reply.
@@ -77,7 +81,7 @@ enum Step {
 impl H1 {
     /// The codec for a plan's calls.
     pub fn new(plan: &Plan) -> Self {
-        Self { requests: Requests::new(plan), seen: Seen::new() }
+        Self { requests: Requests::new(plan), seen: Seen::new(), files: Files::new(plan) }
     }
 }
 
@@ -102,10 +106,20 @@ impl Carrier for H1 {
         out: &mut Out,
     ) {
         out.begin(id);
-        conn.closing |= match call.filled {
+        let flags = match call.filled {
             None => self.requests.write(call.index, last, out.bytes()),
             Some(filled) => self.requests.write_filled(call.index, filled, last, out.bytes()),
         };
+        if flags != 0 {
+            conn.closing |= flags & CLOSES != 0;
+            if flags & IN_FILE != 0 {
+                self.begin_body(call.index, out);
+            }
+        }
+    }
+
+    fn append_body(&self, body: &mut BodyRest, out: &mut Vec<u8>) -> Option<bool> {
+        self.files.as_deref()?.append(body, out)
     }
 
     fn receive(
@@ -195,6 +209,15 @@ impl Carrier for H1 {
 }
 
 impl H1 {
+    /// Append the first piece of the body of a call, which is in a file.
+    #[cold]
+    fn begin_body(&self, call: u32, out: &mut Out) {
+        let mut rest = BodyRest { call, at: 0 };
+        if self.append_body(&mut rest, out.bytes()) != Some(true) {
+            out.continue_later(rest);
+        }
+    }
+
     /// Read a complete reply at the start of `data` with a head that was seen before, on a fresh
     /// connection. This is the usual case, in which the connection needs no state. Returns the
     /// length of the reply and whether the connection stays open.

@@ -3,22 +3,20 @@
 
 use crate::fault::Fault;
 use crate::plan::{HttpVersion, Plan};
-use crate::proto::uploads::{self, Uploads};
 use crate::proto::ws::{OverH1, OverH2, over_h1, over_h2};
-use crate::proto::{Call, Cancelled, Carrier, Out, Sink, StreamCounts, h1, h2};
+use crate::proto::{BodyRest, Call, Cancelled, Carrier, Out, Sink, StreamCounts, h1, h2};
 use crate::units::{Nanos, RequestId, Span};
 
-/// The carrier of plans that are not of HTTP/1.1 alone, or need more of it than requests from
-/// memory.
+/// The carrier of plans that are not of HTTP/1.1 alone, or need more of it than requests.
 #[derive(Debug)]
 pub struct Http {
     /// For connections with HTTP/1.1: requests, and sockets.
     h1: OverH1,
     /// The same for those with HTTP/2.
     h2: OverH2,
-    /// For those with HTTP/1.1, if bodies are sent from their files.
-    uploads: Option<Box<Uploads>>,
     has_sockets: bool,
+    /// Whether bodies are sent from their files.
+    reads_files: bool,
     /// Whether a connection may use HTTP/2, and HTTP/1.1.
     versions: (bool, bool),
     opens: bool,
@@ -35,8 +33,6 @@ pub enum Conn {
     H1(Box<h1::Conn>),
     /// Requests of HTTP/2.
     H2(Box<h2::Conn>),
-    /// Requests of HTTP/1.1 with bodies from files.
-    Uploads(Box<uploads::Conn>),
     /// Requests of HTTP/1.1, or a socket.
     Socket(Box<over_h1::Conn>),
     /// Requests of HTTP/2, and sockets.
@@ -57,10 +53,6 @@ macro_rules! on {
                 let $carrier = $($how)+ $http.h2.h2;
                 $do
             }
-            Conn::Uploads($state) => match $($how)+ $http.uploads {
-                Some($carrier) => rarely(|| $do),
-                None => $new,
-            },
             Conn::Socket($state) => {
                 let $carrier = $($how)+ $http.h1;
                 rarely(|| $do)
@@ -93,7 +85,7 @@ impl Http {
         let is_http2 = plan.http.is_http2();
         Self {
             has_sockets,
-            uploads: plan.has_body_files().then(|| Box::new(Uploads::new(&one))),
+            reads_files: plan.has_body_files(),
             versions: (is_http2, !is_http2 || plan.http == HttpVersion::Http2),
             opens: is_http2 && if has_sockets { h2.opens() } else { h2.h2.opens() },
             ends_alone: plan.has_sockets() || plan.has_body_files(),
@@ -121,7 +113,7 @@ impl Carrier for Http {
 
     #[inline]
     fn reads_files(&self) -> bool {
-        self.uploads.is_some()
+        self.reads_files
     }
 
     fn connected(&mut self, conn: &mut Conn, alpn: Option<Option<&[u8]>>) -> Result<(), Fault> {
@@ -133,7 +125,6 @@ impl Carrier for Http {
         };
         *conn = match is_h2 {
             false if self.has_sockets => Conn::Socket(Box::default()),
-            false if self.uploads.is_some() => Conn::Uploads(Box::default()),
             false => Conn::H1(Box::default()),
             true if self.has_sockets => Conn::Sockets(Box::default()),
             true => Conn::H2(Box::default()),
@@ -153,10 +144,6 @@ impl Carrier for Http {
             Conn::Sockets(conn) => self.h2.capacity(conn, in_flight, limit),
             Conn::H1(conn) => self.h1.h1.capacity(conn, in_flight, self.without_streams(limit)),
             Conn::Socket(conn) => self.h1.capacity(conn, in_flight, self.without_streams(limit)),
-            Conn::Uploads(conn) => match &self.uploads {
-                Some(uploads) => uploads.capacity(conn, in_flight, self.without_streams(limit)),
-                None => 0,
-            },
         }
     }
 
@@ -193,8 +180,8 @@ impl Carrier for Http {
         on!({&} self, conn, false, |carrier, conn| carrier.owes(conn))
     }
 
-    fn is_in_body(&self, conn: &Conn) -> bool {
-        on!({&} self, conn, false, |carrier, conn| carrier.is_in_body(conn))
+    fn append_body(&self, body: &mut BodyRest, out: &mut Vec<u8>) -> Option<bool> {
+        self.h1.h1.append_body(body, out)
     }
 
     #[inline]
@@ -210,7 +197,7 @@ impl Carrier for Http {
         now: Nanos,
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
-        let is_h1 = matches!(conn, Conn::H1(_) | Conn::Uploads(_));
+        let is_h1 = matches!(conn, Conn::H1(_));
         let new = Err(Fault::Surplus);
         let result =
             on!({&mut} self, conn, new, |carrier, conn| carrier.receive(conn, data, now, sink));

@@ -8,7 +8,6 @@ pub mod h1;
 pub mod h2;
 pub mod http;
 mod out;
-mod uploads;
 pub mod ws;
 
 use crate::fault::Fault;
@@ -26,8 +25,7 @@ fn wants(sink: &impl Sink, id: RequestId, status: u16) -> bool {
 }
 
 pub use counts::StreamCounts;
-pub use out::{Begin, Out};
-pub use uploads::Uploads;
+pub use out::{Begin, BodyRest, Out};
 
 /// Moves exchanges over connections. Knows nothing of sessions, schedules, recorders or sockets.
 ///
@@ -52,8 +50,8 @@ pub trait Carrier {
         false
     }
 
-    /// Whether bodies may be sent from their files, in pieces: after
-    /// [`transmit`](Self::transmit), the connection may [`owe`](Self::owes) the next piece.
+    /// Whether parts of exchanges may be sent from files, in pieces: after
+    /// [`transmit`](Self::transmit), the connection may [`owe`](Self::owes) the next one.
     #[inline]
     fn reads_files(&self) -> bool {
         false
@@ -109,11 +107,12 @@ pub trait Carrier {
         false
     }
 
-    /// Whether a body is incomplete that all exchanges of the connection must wait for.
-    #[inline]
-    fn is_in_body(&self, conn: &Self::Conn) -> bool {
-        let _ = conn;
-        false
+    /// Append the next piece of a body that is sent from its file, and of which a part was
+    /// [left for later](Out::continue_later). Returns whether it is the last piece; `None`: the
+    /// file cannot be read.
+    fn append_body(&self, body: &mut BodyRest, out: &mut Vec<u8>) -> Option<bool> {
+        let _ = (body, out);
+        None
     }
 
     /// Append output other than new exchanges: the carrier's own frames (settings,

@@ -15,6 +15,18 @@ pub struct Out {
     waits: Vec<(RequestId, Span)>,
     messages: Vec<(RequestId, u64)>,
     pings: Vec<Nanos>,
+    body: Option<BodyRest>,
+    /// How many bytes there may be before no further exchange is appended.
+    limit: usize,
+}
+
+/// A body that is sent from its file, and is not completely appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyRest {
+    /// The call whose body it is.
+    pub call: u32,
+    /// How many of its bytes are appended.
+    pub at: u64,
 }
 
 /// The start of an exchange.
@@ -27,6 +39,9 @@ pub struct Begin {
 }
 
 impl Out {
+    /// How many bytes of requests are encoded before they are given to the kernel.
+    pub(crate) const CHUNK: usize = 64 << 10;
+
     /// An empty buffer, with memory for this number of bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
@@ -88,6 +103,13 @@ impl Out {
         self.pings.push(due);
     }
 
+    /// The bytes end inside this body. The rest of it follows before anything else on the
+    /// connection.
+    pub fn continue_later(&mut self, body: BodyRest) {
+        self.body = Some(body);
+        self.limit = 0;
+    }
+
     /// How many bytes were appended so far.
     #[inline]
     pub fn len(&self) -> usize {
@@ -104,6 +126,8 @@ impl Out {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.begins.clear();
+        self.body = None;
+        self.limit = Self::CHUNK;
         if !self.cuts.is_empty() {
             self.cuts.clear();
         }
@@ -122,6 +146,23 @@ impl Out {
     #[inline]
     pub(crate) fn cuts(&self) -> &[usize] {
         &self.cuts
+    }
+
+    /// Whether no further exchange is to be appended.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() >= self.limit
+    }
+
+    /// Whether the bytes end inside a body.
+    #[inline]
+    pub(crate) fn has_body(&self) -> bool {
+        self.body.is_some()
+    }
+
+    /// The body inside which they end.
+    pub(crate) fn take_body(&mut self) -> Option<BodyRest> {
+        self.body.take()
     }
 
     /// The waits for permission since the last call.

@@ -33,8 +33,7 @@ impl<P: Carrier> Engine<P> {
         let conn = &mut self.links[slot];
         let exchange = &mut self.exchanges[id];
         let intended = exchange.intended();
-        let is_in_body = self.carrier.reads_files() && self.carrier.is_in_body(&conn.carrier);
-        if conn.state != State::Open || conn.tail.is_some() || is_in_body {
+        if conn.state != State::Open || conn.tail.is_some() {
             // From now on it waits for the connection or for room in its socket. The time before is
             // send lag.
             exchange.waits_from(now);

@@ -2,6 +2,7 @@
 //! how they end. Knows nothing of sessions.
 
 mod alone;
+mod body;
 mod carried;
 mod closing;
 mod depth;
@@ -26,12 +27,11 @@ use std::collections::VecDeque;
 
 use super::exchange::{Exchanges, New};
 use crate::layer::Layer;
-use crate::proto::Begin;
+use crate::proto::{Begin, BodyRest};
 use crate::units::{ConnId, Nanos, Span};
 use carried::Carried;
 pub(super) use closing::Closing;
 pub(super) use depth::Depths;
-pub(super) use send::OUT_CHUNK;
 pub(super) use tap::Tapped;
 pub use tap::{Tap, Taps};
 pub(super) use tls::Secure;
@@ -81,11 +81,11 @@ pub(super) struct Conn<C> {
     carrier: C,
     /// Received bytes that the carrier could not use yet.
     stash: Vec<u8>,
-    /// Encoded bytes that the kernel has not accepted yet.
+    /// Encoded bytes that the kernel has not accepted yet, and the rest of a body from a file.
     tail: Option<Box<Tail>>,
 }
 
-/// Output that did not fit into the socket.
+/// Output that did not fit into the socket, or is still in a file.
 #[derive(Debug, Default)]
 struct Tail {
     bytes: Vec<u8>,
@@ -97,6 +97,8 @@ struct Tail {
     begins: VecDeque<Begin>,
     /// Ends of the pieces that are given to the kernel one by one.
     cuts: VecDeque<usize>,
+    /// The body inside which they end.
+    body: Option<BodyRest>,
 }
 
 /// The table of connections. The most recently freed slot is reused first, so that the table stays

@@ -10,8 +10,6 @@ use crate::machine::CloseHow;
 use crate::proto::{Call, Carrier};
 use crate::units::{ConnId, Nanos, RequestId};
 
-/// How many bytes of requests are encoded before they are given to the kernel.
-pub(in crate::engine) const OUT_CHUNK: usize = 64 << 10;
 impl<P: Carrier> Engine<P> {
     /// Send the connection's output. Returns whether the kernel has accepted all of it.
     #[inline]
@@ -30,7 +28,7 @@ impl<P: Carrier> Engine<P> {
             if P::MULTIPLEXES {
                 self.count_streams(id, now);
             }
-            return false;
+            return !self.links.live(id);
         }
         if self.carrier.opens() && !self.send_opening(id.slot, now, send) {
             return false;
@@ -68,7 +66,10 @@ impl<P: Carrier> Engine<P> {
         send: &mut dyn FnMut(&[u8]) -> usize,
     ) -> bool {
         let was_full = self.links[slot].tail.is_some();
-        if !self.send_tail(slot, now, send) || !self.send_own(slot, now, send) {
+        if !self.send_tail(slot, now, send)
+            || !self.send_own(slot, now, send)
+            || !self.send_piece(slot, now, send)
+        {
             return false;
         }
         if was_full {
@@ -84,6 +85,9 @@ impl<P: Carrier> Engine<P> {
         let Conn { tail: Some(tail), carried, .. } = &mut self.links[slot] else {
             return true;
         };
+        if tail.bytes.is_empty() {
+            return true;
+        }
         let mut sent_bytes = 0;
         let mut last_sent = None;
         let (all, last) = loop {
@@ -130,7 +134,9 @@ impl<P: Carrier> Engine<P> {
                 let (exchanges, recorder) = (&mut self.exchanges, &mut self.recorder);
                 trails.wrote_requests((slot, in_flight), last, last_sent, exchanges, recorder);
             }
-            self.links[slot].tail = None;
+            let tail = &mut self.links[slot].tail;
+            let body = tail.take().and_then(|tail| tail.body);
+            *tail = body.map(|body| Box::new(Tail { body: Some(body), ..Tail::default() }));
         }
         all
     }
@@ -219,9 +225,8 @@ impl<P: Carrier> Engine<P> {
             if self.trails.is_some() && self.out.cuts().is_empty() {
                 self.follow(slot, begun, taken);
             }
-            if !whole {
-                self.keep_rest(slot, taken, now);
-                return false;
+            if !whole || self.out.has_body() {
+                return self.keep_unsent(slot, taken, now);
             }
             if self.carrier.reads_files() && self.carrier.owes(&self.links[slot].carrier) {
                 // The driver asks for the next piece, after what is due on other connections.
@@ -266,7 +271,7 @@ impl<P: Carrier> Engine<P> {
     /// Encrypt the encoded bytes into records. Returns `false` if that is not possible any more;
     /// the connection is closed then.
     #[inline(never)]
-    fn seal(&mut self, slot: u32, now: Nanos) -> bool {
+    pub(super) fn seal(&mut self, slot: u32, now: Nanos) -> bool {
         let conn = &mut self.links[slot];
         let Layer::Tls(tls) = &mut conn.layer else { return true };
         if self.secure.seal(tls, &mut self.out).is_ok() {
@@ -285,7 +290,7 @@ impl<P: Carrier> Engine<P> {
 
     /// Match the kernel's timestamps of this write with the requests that it has started.
     #[cold]
-    fn follow(&mut self, slot: u32, begun: usize, taken: usize) {
+    pub(super) fn follow(&mut self, slot: u32, begun: usize, taken: usize) {
         let Some(trails) = &mut self.trails else { return };
         let in_flight = self.links[slot].carried.len() as usize;
         let mut begun = self.out.begins()[..begun].iter().map(|b| b.id);
@@ -300,7 +305,7 @@ impl<P: Carrier> Engine<P> {
 
     /// The kernel has accepted `taken` of the encoded bytes and has no room for the rest.
     #[cold]
-    fn keep_rest(&mut self, slot: u32, taken: usize, now: Nanos) {
+    pub(super) fn keep_rest(&mut self, slot: u32, taken: usize, now: Nanos) {
         self.each_unsent(slot, |exchange| exchange.waits_from(now));
         self.links[slot].carried.forget_left();
         let bytes = self.out.as_bytes();
@@ -322,7 +327,7 @@ impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn encode_early(&mut self, slot: u32) {
         let conn = &self.links[slot];
         let alone = conn.state == State::Open && conn.tail.is_none();
-        let timeless = self.dynamic.is_none() && !P::MULTIPLEXES && !self.carrier.reads_files();
+        let timeless = self.dynamic.is_none() && !P::MULTIPLEXES;
         if alone && timeless && matches!(conn.layer, Layer::Plain) {
             self.prepared = if self.encode_new(slot, Nanos::ZERO) { slot } else { NOBODY };
         }
@@ -347,14 +352,6 @@ impl<P: Carrier> Engine<P> {
         }
     }
 
-    /// Append the first piece of a body that is sent from its file to the head before it.
-    fn begin_body(&mut self, slot: u32, now: Nanos) {
-        let conn = &mut self.links[slot];
-        if self.out.len() < OUT_CHUNK && self.carrier.owes(&conn.carrier) {
-            self.carrier.transmit(&mut conn.carrier, now, &mut self.out);
-        }
-    }
-
     /// Encode the carrier's own output and waiting exchanges, up to one chunk. Returns whether
     /// there was anything.
     #[inline(always)]
@@ -362,8 +359,6 @@ impl<P: Carrier> Engine<P> {
         let per_connection = self.plan.requests_per_connection.map_or(u64::MAX, u64::from);
         self.out.clear();
         let conn = &mut self.links[slot];
-        let reads_files = self.carrier.reads_files();
-        let waits = reads_files && self.carrier.is_in_body(&conn.carrier);
         if self.carrier.owes(&conn.carrier) {
             self.carrier.transmit(&mut conn.carrier, now, &mut self.out);
         }
@@ -372,20 +367,14 @@ impl<P: Carrier> Engine<P> {
         }
         let mut room = self.depths.to_submit(conn);
         let Self { exchanges, carrier, depths, dynamic, outcome, out, tap, agenda, .. } = self;
-        while room > 0 && out.len() < OUT_CHUNK {
+        while room > 0 && !out.is_full() {
             if P::MULTIPLEXES {
                 let (submitted, depth) = (conn.carried.submitted(), depths.of(conn));
                 if carrier.capacity(&conn.carrier, submitted, depth) == 0 {
                     break;
                 }
             }
-            if reads_files && carrier.is_in_body(&conn.carrier) {
-                break;
-            }
             let Some((id, exchange)) = conn.carried.submit(exchanges) else { break };
-            if waits {
-                exchange.waited_in_queue(now);
-            }
             if P::MULTIPLEXES && exchange.is_blocked() {
                 exchange.waited_in_queue(now);
             }
@@ -422,8 +411,6 @@ impl<P: Carrier> Engine<P> {
         }
         if P::MULTIPLEXES {
             self.finish_turn(slot, now);
-        } else if reads_files {
-            self.begin_body(slot, now);
         }
         !self.out.is_empty()
     }

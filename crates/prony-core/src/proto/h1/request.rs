@@ -26,6 +26,11 @@ pub(super) struct Requests {
     ends: bool,
 }
 
+/// The peer is asked to close the connection.
+pub(super) const CLOSES: u8 = 1;
+/// The body of the call is in a file.
+pub(super) const IN_FILE: u8 = 2;
+
 /// The position of a call in the arena.
 #[derive(Clone, Debug)]
 struct Call {
@@ -35,8 +40,8 @@ struct Call {
     last_head: Option<Range<usize>>,
     /// The body with its framing, a part of `whole`.
     body: Range<usize>,
-    /// Whether a header of the user asks for the end of the connection.
-    closes: bool,
+    /// [`CLOSES`] and [`IN_FILE`], or none of them.
+    flags: u8,
     /// Whether its body is sent as a chunk.
     chunked: bool,
 }
@@ -77,9 +82,9 @@ impl Requests {
         requests
     }
 
-    /// Append a call's bytes. Returns whether they ask the peer to close the connection.
+    /// Append a call's bytes. Returns what is special about it: [`CLOSES`], [`IN_FILE`].
     #[inline(always)]
-    pub(super) fn write(&self, call: u32, last: bool, out: &mut Vec<u8>) -> bool {
+    pub(super) fn write(&self, call: u32, last: bool, out: &mut Vec<u8>) -> u8 {
         let call = &self.calls[call as usize];
         debug_assert!(!last || self.ends, "the plan does not limit requests per connection");
         if last && let Some(head) = &call.last_head {
@@ -88,18 +93,18 @@ impl Requests {
         } else {
             out.extend_from_slice(&self.arena[call.whole.clone()]);
         }
-        last || call.closes
+        u8::from(last) | call.flags
     }
 
-    /// Append the bytes of a call with `filled` in place of the plan's parts. Returns whether they
-    /// ask the peer to close the connection.
+    /// Append the bytes of a call with `filled` in place of the plan's parts. Returns what is
+    /// special about it, too.
     pub(super) fn write_filled(
         &self,
         call: u32,
         filled: &Filled,
         last: bool,
         out: &mut Vec<u8>,
-    ) -> bool {
+    ) -> u8 {
         let spec = &self.specs[call as usize];
         let server = match filled.moved() {
             Some(moved) if moved.secure || self.forwards.is_empty() => None,
@@ -109,12 +114,13 @@ impl Requests {
         let forward = server.map(|server| (server, self.authorization.as_ref()));
         let how = How { version: self.version, last, forward };
         head(spec, how, filled, out);
-        let Call { closes, chunked, .. } = self.calls[call as usize];
+        let Call { flags, chunked, .. } = self.calls[call as usize];
         let is_get = filled.moved().is_some_and(|moved| moved.is_get);
+        // A redirect that has become GET has no body.
         if spec.file.is_none() || is_get {
             body(filled.body().unwrap_or(&spec.body), chunked && !is_get, out);
         }
-        last || closes
+        u8::from(last) | if is_get { flags & !IN_FILE } else { flags }
     }
 
     /// What the call's method means for its reply.
@@ -138,7 +144,7 @@ impl Requests {
         let plain = Filled::default();
         head(spec, how, &plain, arena);
         let (begin, chunked) = (arena.len(), spec.is_chunked());
-        // The carrier of plans with such bodies sends them.
+        // It follows in pieces.
         if spec.file.is_none() {
             body(&spec.body, chunked, arena);
         }
@@ -148,8 +154,9 @@ impl Requests {
             head(spec, How { last: true, ..how }, &plain, arena);
             start..arena.len()
         });
-        let closes = closes(spec, version);
-        self.calls.push(Call { whole, last_head, body, closes, chunked });
+        let in_file = if spec.file.is_some() { IN_FILE } else { 0 };
+        let flags = in_file | if closes(spec, version) { CLOSES } else { 0 };
+        self.calls.push(Call { whole, last_head, body, flags, chunked });
     }
 }
 
