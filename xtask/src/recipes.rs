@@ -189,12 +189,13 @@ fn compile(tree: &Path, target: &Path) -> Result<PathBuf> {
     Ok(target.join("recipes/out/release/prony"))
 }
 
-/// Cargo for prony in the copy, with the dependencies that `cargo xtask test` has compiled.
+/// Cargo for prony in the copy. What it compiles is in a folder of its own: cargo knows a crate by
+/// its place in the workspace, so that it would take one of the copy for ours.
 fn prony_of(tree: &Path, target: &Path, command: &str) -> Command {
     let mut build = cargo(&[command, "--locked", "--quiet", "--release", "--package=prony"]);
     build.arg("--features=grpc,parquet,tokenizer").args(["--config", ".cargo/inner.toml"]);
     build.arg("--target-dir").arg(target.join("recipes/out"));
-    build.args(["--config", &format!("build.build-dir={target:?}")]);
+    build.args(["--config", &format!("build.build-dir={:?}", target.join("recipes/build"))]);
     build.current_dir(tree);
     build
 }
