@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_core::fuzzing::events(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_proto::fuzzing::events(data));

@@ -1,6 +1,6 @@
 #![no_main]
 
-use prony_core::plain::{Sink, is_plain, plain};
+use prony_base::plain::{Sink, is_plain, plain};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_core::fuzzing::rate_plan(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_proto::fuzzing::rate_plan(data));

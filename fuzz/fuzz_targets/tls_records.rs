@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_core::fuzzing::tls_records(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_proto::fuzzing::tls_records(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_core::fuzzing::tunnel(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| prony_proto::fuzzing::tunnel(data));

@@ -1,8 +1,8 @@
 //! What the fuzz target of cookies does with its input.
 
-use prony_core::plan::Cookies;
-use prony_core::script::{Jar, Origin};
-use prony_core::units::Nanos;
+use prony_base::units::Nanos;
+use prony_plan::plan::Cookies;
+use prony_plan::script::{Jar, Origin};
 
 /// Fuzz target: cookies. The first line is the target of the requests (a host and a path), the
 /// others are values of Set-Cookie headers. Only cookies that were set are sent, and a limited

@@ -1,7 +1,7 @@
 //! What the fuzz target of plan files does with its input.
 
-use prony_core::plan::Plan;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::Plan;
 use prony_report::phased::Start;
 use prony_run::environment::Environment;
 use prony_run::phases::Phases;

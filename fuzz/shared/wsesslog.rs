@@ -1,7 +1,7 @@
 //! What the fuzz target of session files does with its input.
 
-use prony_core::target::check_method;
 use prony_import::session_log::{Dialect, parse};
+use prony_plan::target::check_method;
 
 /// Fuzz target: a session file, in both dialects. A parsed file has bursts with requests; every
 /// error has a position.

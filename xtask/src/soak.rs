@@ -59,8 +59,12 @@ const CARGO_MUTANTS: &str = "27.1.0";
 /// The modules to mutate: those that compute the figures, the schedule, and the engine.
 const MUTATED: [&str; 4] = ["record", "schedule", "summary", "engine"];
 /// The crates that they belong to.
-const MUTATED_CRATES: [&str; 3] =
-    ["--package=prony-core", "--package=prony-plan", "--package=prony-stats"];
+const MUTATED_CRATES: [&str; 4] = [
+    "--package=prony-core",
+    "--package=prony-plan",
+    "--package=prony-stats",
+    "--package=prony-tally",
+];
 /// Which sample `--sample` takes.
 const SEED: u64 = 1;
 /// The largest share of the mutants that may survive.
@@ -159,8 +163,12 @@ fn mutants(chosen: &Chosen<'_>) -> Result<()> {
         println!("{} of {all} mutants, at random, with seed {SEED}", names.len());
         some.extend(only(names));
     }
-    let quick =
-        pass(&dir.join("unit"), &some, &["prony-core", "prony-plan", "prony-stats"], &["--lib"])?;
+    let quick = pass(
+        &dir.join("unit"),
+        &some,
+        &["prony-core", "prony-plan", "prony-stats", "prony-tally"],
+        &["--lib"],
+    )?;
     if quick.missed.is_empty() {
         return quick.judge(&quick.missed);
     }
@@ -175,6 +183,7 @@ fn home(module: &str) -> &'static str {
     match module {
         "summary" => "stats",
         "schedule" => "plan",
+        "record" => "tally",
         _ => "core",
     }
 }

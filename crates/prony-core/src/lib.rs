@@ -15,11 +15,7 @@ pub use prony_base::{
 pub use prony_plan::{
     events, messages, plan, rate, schedule, script, target, threshold, tokenizer, vars,
 };
+pub use prony_proto::{layer, proto};
+pub use prony_tally::record;
 
 pub mod engine;
-#[cfg(any(test, feature = "fuzzing"))]
-#[doc(hidden)]
-pub mod fuzzing;
-pub mod layer;
-pub mod proto;
-pub mod record;

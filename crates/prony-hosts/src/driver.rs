@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use prony_base::machine::StopRequest;
 use prony_base::units::{Nanos, Span};
-use prony_core::record::series::Block;
 use prony_io::{Control, Live, clock};
 use prony_plan::plan::{Plan, Shard};
 use prony_report::json;
 use prony_run::error::Error;
 use prony_run::merge;
 use prony_stats::summary::{CommandLine, Loss, Summary};
+use prony_tally::record::series::Block;
 
 use crate::clocks::{Samples, translated};
 use crate::engine::{Engine, Event};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use prony_base::merge::Merge;
 use prony_base::units::Span;
-use prony_core::record::series::{Block, Cell};
+use prony_tally::record::series::{Block, Cell};
 use serde_json::Value;
 
 use crate::lost::Reported;
@@ -214,7 +214,7 @@ fn add_counts(sums: &mut Tick, tick: &Tick) {
 mod tests {
     use prony_base::fault::Fault;
     use prony_base::rng::{Sequence, Stream};
-    use prony_core::record::series::bin_of;
+    use prony_tally::record::series::bin_of;
 
     use super::*;
 

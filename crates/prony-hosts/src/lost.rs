@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use prony_base::fault::FaultClass;
 use prony_base::units::{Nanos, Span};
-use prony_core::record::Tally;
-use prony_core::record::series::{Series, bin_value};
 use prony_plan::plan::Plan;
 use prony_stats::summary::{Part, RunInfo, Summary};
+use prony_tally::record::Tally;
+use prony_tally::record::series::{Series, bin_value};
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Tick, TickInterval};
@@ -123,8 +123,8 @@ fn less<K: Copy + Ord>(now: &BTreeMap<K, u64>, before: &BTreeMap<K, u64>) -> BTr
 #[cfg(test)]
 mod tests {
     use prony_base::fault::Fault;
-    use prony_core::record::series::{Cell, bin_of};
     use prony_plan::plan::{Load, Stop, Think};
+    use prony_tally::record::series::{Cell, bin_of};
 
     use super::*;
 

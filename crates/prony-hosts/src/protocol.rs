@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read as _};
 
 use prony_base::fault::Fault;
-use prony_core::record::series::{Block, Cell};
 use prony_plan::plan::{Plan, Secret, Shard};
 use prony_stats::summary::CommandLine;
+use prony_tally::record::series::{Block, Cell};
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol. It increases if a message changes its meaning or is removed.

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use prony_base::fault::Fault;
 use prony_base::merge::Merge;
 use prony_base::units::{Nanos, Span};
-use prony_core::record::LagSoFar;
-use prony_core::record::series::Cell;
 use prony_io::{Detail, Interval, Live};
+use prony_tally::record::LagSoFar;
+use prony_tally::record::series::Cell;
 
 use crate::protocol::{Tick, TickInterval};
 

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use prony_base::fault::Fault;
 use prony_base::units::{Nanos, Span};
-use prony_core::record::series::Block;
 use prony_io::{Control, Live, Options, clock};
 use prony_plan::schedule::RateChange;
 use prony_report::{Format, Style};
 use prony_run::error::Error;
 use prony_run::merge;
 use prony_run::run::{self, Provenance};
+use prony_tally::record::series::Block;
 
 use crate::clocks::translated;
 use crate::protocol::{self, Order, PROTOCOL, PlanOrder, Reply, Tick, TickBlock, TickInterval};
@@ -280,8 +280,8 @@ fn tick_block((begin, block): &(Span, Block)) -> TickBlock {
 mod tests {
     use std::io::Cursor;
 
-    use prony_core::record::series::Cell;
     use prony_io::Interval;
+    use prony_tally::record::series::Cell;
 
     use super::*;
 

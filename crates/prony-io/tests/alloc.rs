@@ -7,7 +7,7 @@
 mod events;
 #[path = "alloc/http2.rs"]
 mod http2;
-#[path = "../../prony-core/tests/identity/mod.rs"]
+#[path = "../../prony-proto/tests/identity/mod.rs"]
 mod identity;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,8 +20,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prony_base::machine::{Action, Machine};
 use prony_base::units::{ConnId, Nanos, Span};
 use prony_core::engine::Engine;
-use prony_core::layer::TlsContext;
-use prony_core::proto::h1::H1;
 use prony_import::session_log::{self, Dialect};
 use prony_io::{Control, Listen, Options, bind, run, serve};
 use prony_plan::plan::{
@@ -30,6 +28,8 @@ use prony_plan::plan::{
 };
 use prony_plan::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_plan::target::Endpoint;
+use prony_proto::layer::TlsContext;
+use prony_proto::proto::h1::H1;
 use prony_server::echo::{self, EchoBehavior};
 use prony_server::serve::Serve;
 use rustls::ServerConnection;

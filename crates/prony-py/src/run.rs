@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use prony::commands::embedded;
 use prony::embedding::{self, Embedding, Event, Tick};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::Control;
 use prony_report::phased::Phased as Phases;
 use prony_run::error::Error;

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use prony::embedding::Event;
 use prony::users::{Shared, Users};
-use prony_core::director::{Director, Received, Step, Written};
-use prony_core::fault::Fault;
-use prony_core::plan::Think;
-use prony_core::rng::{self, Stream};
-use prony_core::units::Span;
+use prony_base::director::{Director, Received, Step, Written};
+use prony_base::fault::Fault;
+use prony_base::rng::{self, Stream};
+use prony_base::units::Span;
 use prony_io::Directors;
+use prony_plan::plan::Think;
 use prony_report::words;
 use prony_stats::summary::DirectorCost;
 use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyTypeError, PyValueError};

@@ -6,8 +6,8 @@ use prony_base::fault::Fault;
 use prony_base::plain::{self, Sink, plain};
 use prony_base::units::Nanos;
 use prony_core::engine::EndedStream;
-use prony_core::record::TokenReply;
 use prony_plan::plan::{CallSpec, Plan};
+use prony_tally::record::TokenReply;
 
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use prony_core::layer::{Secured, ServerTls, Side, TlsError};
+use prony_proto::layer::{Secured, ServerTls, Side, TlsError};
 use rustix::net::sockopt::set_socket_linger;
 
 /// The most bytes of one read.

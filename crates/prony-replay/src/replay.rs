@@ -15,9 +15,9 @@ use std::time::Duration;
 use prony_base::feed::{Entry, Feed, Feeds};
 use prony_base::merge::Merge;
 use prony_base::units::{Nanos, Span};
-use prony_core::record::hist::Hist;
-use prony_core::record::series::{Blocks, Series};
 use prony_plan::plan::Expect;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::series::{Blocks, Series};
 
 use crate::bodies::{Bodies, Giver, Missing};
 use crate::dispersion::{Dispersion, WINDOWS};

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 
 use prony_base::merge::Merge;
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
 use prony_stats::comparison::{
     Answer, Compared, Design, Figure, Held, Measured, Outcome, Rounds, Shape,
 };
+use prony_tally::record::hist::Hist;
 use serde::Serialize;
 
 pub(crate) use text::{shown, value};

@@ -100,10 +100,10 @@ mod tests {
     #[test]
     fn what_is_accepted_is_no_failure_in_any_format() {
         use prony_base::units::{Nanos, Span};
-        use prony_core::record::Tally;
         use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
         use prony_plan::target::Endpoint;
         use prony_stats::summary::{Accepted, RunInfo};
+        use prony_tally::record::Tally;
 
         let endpoint = Endpoint::Tcp { host: "h".into(), port: 80 };
         let load = Load::Closed { connections: 1, think: Think::None };

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriter, IntervalLogWriterBuilder, Tag};
 use prony_base::plain;
-use prony_core::record::Tally;
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
 
 pub(super) fn render(summary: &Summary) -> Vec<u8> {
     let mut builder = IntervalLogWriterBuilder::new();

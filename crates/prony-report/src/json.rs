@@ -22,13 +22,13 @@ use std::collections::BTreeMap;
 use prony_base::fault::{Fault, FaultClass};
 use prony_base::meter::WorkerStats;
 use prony_base::units::Span;
-use prony_core::record::Row;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_plan::plan::Plan;
 use prony_plan::threshold::{InJson, Timed};
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Figures, QUANTILES, RunInfo, Summary};
+use prony_tally::record::Row;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 use serde::{Deserialize, Serialize};
 
 use super::logged::Logged;

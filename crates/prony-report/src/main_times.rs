@@ -1,10 +1,10 @@
 //! The times that a run is about: those of its requests, or of what their replies stream.
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::{StreamTime, Tally};
 use prony_stats::summary::Summary;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{StreamTime, Tally};
 
 /// The percentiles that reports show first.
 pub(crate) const SHOWN: [(&str, f64); 3] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)];

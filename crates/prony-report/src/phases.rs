@@ -1,9 +1,9 @@
 //! The names of the parts of response times from kernel timestamps, for all formats.
 
 use prony_base::units::Span;
-use prony_core::record::Phases;
-use prony_core::record::hist::Hist;
 use prony_stats::summary::Summary;
+use prony_tally::record::Phases;
+use prony_tally::record::hist::Hist;
 
 use super::units;
 

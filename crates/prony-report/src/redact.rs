@@ -2,9 +2,9 @@
 //! format is rendered from the result of `shown`.
 
 use prony_base::secret::{HIDDEN, shown_header};
-use prony_core::record::Tally;
 use prony_plan::plan::{Plan, PlanSize};
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
 
 /// The run as reports show it: with an excerpt of a large plan and the size of the full one, and
 /// without secrets in plan and command line.

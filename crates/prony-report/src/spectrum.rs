@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use prony_base::fault::Fault;
 use prony_base::merge::Merge;
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 use serde::Serialize;
 
 use super::lines::Lines;

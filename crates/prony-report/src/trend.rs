@@ -204,10 +204,10 @@ pub(super) fn shown(unit: &str, value: Option<f64>) -> String {
 mod tests {
     use super::super::Format;
     use prony_base::units::{Nanos, Span};
-    use prony_core::record::Tally;
     use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
     use prony_plan::target::Endpoint;
     use prony_stats::summary::RunInfo;
+    use prony_tally::record::Tally;
 
     use super::*;
 

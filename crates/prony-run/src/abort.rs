@@ -1,9 +1,9 @@
 //! Stops a load early when it certainly misses a threshold, or when all are decided.
 
-use prony_core::plan::Plan;
-use prony_core::threshold::Threshold;
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_io::{Control, Live};
+use prony_plan::plan::Plan;
+use prony_plan::threshold::Threshold;
 use prony_report::units;
 use prony_stats::summary::confidence::TimeKind;
 use prony_stats::summary::{Deciding, Sequential, Summary};

@@ -4,16 +4,16 @@
 use std::mem;
 use std::sync::Arc;
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_io::ConnectTo;
+use prony_plan::plan::{
     AwsSigning, CallSpec, Check, Checks, Data, Exchange, Expect, Follow, Group, Http2Spec,
     HttpVersion, Load, Pick, Placement, Plan, ProxySpec, RedirectServer, Redirects, Sessions,
     Shard, Stop, StreamPlan, Think, TlsSpec,
 };
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::target::Endpoint;
-use prony_core::threshold::Threshold;
-use prony_core::units::Span;
-use prony_io::ConnectTo;
+use prony_plan::schedule::{Arrivals, RatePlan};
+use prony_plan::target::Endpoint;
+use prony_plan::threshold::Threshold;
 
 use crate::environment::Environment;
 use crate::error::Error;
@@ -401,7 +401,7 @@ mod tests {
     fn targets(urls: &[&str]) -> Targets {
         let mut targets = Targets::default();
         for url in urls {
-            let url: prony_core::target::Url = url.parse().unwrap();
+            let url: prony_plan::target::Url = url.parse().unwrap();
             let endpoint = targets.endpoint(url.endpoint());
             let (method, path) = ("GET".into(), url.path);
             targets.calls.push(CallSpec { endpoint, method, path, ..CallSpec::default() });

@@ -1,9 +1,9 @@
 //! Runs the trials of a search for a capacity, on the network or in virtual time.
 
-use prony_core::plan::{Load, Plan, Stop};
-use prony_core::schedule::RatePlan;
-use prony_core::threshold::Threshold;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Load, Plan, Stop};
+use prony_plan::schedule::RatePlan;
+use prony_plan::threshold::Threshold;
 use prony_report::words;
 use prony_stats::capacity::{Answer, Observed, Search, Settings, Step, Trial, refusal};
 use prony_stats::summary::{Summary, Verdict};

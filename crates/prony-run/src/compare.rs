@@ -3,9 +3,9 @@
 mod blocks;
 
 use blocks::Blocks;
-use prony_core::plan::{Load, Plan, Shard};
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Load, Plan, Shard};
+use prony_plan::target::Endpoint;
 use prony_report::comparison as report;
 use prony_report::{text, words};
 use prony_stats::comparison::{
@@ -256,14 +256,14 @@ fn comparable(plan: &Plan) -> Plan {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::fault::Fault;
-    use prony_core::meter::WorkerStats;
-    use prony_core::record::hist::Hist;
-    use prony_core::record::{Tally, TimeLowerBound};
-    use prony_core::units::Nanos;
+    use prony_base::fault::Fault;
+    use prony_base::meter::WorkerStats;
+    use prony_base::units::Nanos;
     use prony_server::serve::{Latency, ServerBehavior};
     use prony_stats::comparison::{Figure, Held, MARGIN, Rounds};
     use prony_stats::summary::RunInfo;
+    use prony_tally::record::hist::Hist;
+    use prony_tally::record::{Tally, TimeLowerBound};
 
     use super::*;
     use crate::plan_file;

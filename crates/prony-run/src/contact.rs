@@ -1,13 +1,13 @@
 //! Targets that cannot be reached: what to say, and what to do about it.
 
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::units::{Nanos, Span};
 use prony_core::engine::PATIENCE;
-use prony_core::fault::{Fault, FaultClass};
-use prony_core::plan::Plan;
-use prony_core::record::Tally;
-use prony_core::units::{Nanos, Span};
 use prony_io::Live;
+use prony_plan::plan::Plan;
 use prony_report::units;
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
 
 use crate::error::Error;
 use crate::target_process::endpoint_name;
@@ -129,7 +129,7 @@ impl Silence {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::meter::WorkerStats;
+    use prony_base::meter::WorkerStats;
     use prony_stats::summary::RunInfo;
 
     use super::*;

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use prony_core::layer::ContextError;
-use prony_core::plain;
-use prony_core::units::ParseError;
+use prony_base::plain;
+use prony_base::units::ParseError;
 use prony_io::SetupError;
+use prony_proto::layer::ContextError;
 use thiserror::Error;
 
 use crate::exit::Exit;

@@ -111,13 +111,13 @@ impl Exit {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::fault::Fault;
-    use prony_core::meter::WorkerStats;
-    use prony_core::record::Tally;
-    use prony_core::units::Span;
+    use prony_base::fault::Fault;
+    use prony_base::meter::WorkerStats;
+    use prony_base::units::Span;
     use prony_report::{Format, Style};
     use prony_server::serve::{Latency, ServerBehavior};
     use prony_stats::summary::RunInfo;
+    use prony_tally::record::Tally;
 
     use super::*;
     use crate::plan_file;

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use prony_core::plan::{BodyFile, CallSpec, ReadAt};
+use prony_plan::plan::{BodyFile, CallSpec, ReadAt};
 use rustix::fs::OFlags;
 
 use crate::error::Error;

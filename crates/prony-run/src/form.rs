@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_core::script::Template;
+use prony_plan::script::Template;
 use ring::digest;
 
 use crate::error::Error;

@@ -3,7 +3,7 @@
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 
-use prony_core::script::Template;
+use prony_plan::script::Template;
 
 /// The most values of a pattern of which one is drawn, if they are no simple numbers.
 const DRAWN: u64 = 10_000;

@@ -1,8 +1,8 @@
 //! Stops a load when its figures have reached the requested precision.
 
-use prony_core::plan::Plan;
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_io::{Control, Live};
+use prony_plan::plan::Plan;
 use prony_stats::summary::Summary;
 use prony_stats::summary::confidence::{Goal, NoInterval, TimeKind, Until, Watch};
 

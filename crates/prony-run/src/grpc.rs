@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, MessagePlan, MessageReply, Plan};
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::Options;
+use prony_plan::plan::{CallSpec, Expect, HttpVersion, Load, MessagePlan, MessageReply, Plan};
+use prony_plan::schedule::{Arrivals, RatePlan};
 
 /// How the calls of a plan become calls of gRPC.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -193,7 +193,7 @@ fn expect(expect: &mut Expect) -> Result<(), String> {
 fn announce(call: &mut CallSpec, timeout: Option<Span>) {
     let Some(timeout) = timeout else { return };
     let mut text = Vec::new();
-    prony_core::grpc::timeout_text(timeout.0, &mut text);
+    prony_base::grpc::timeout_text(timeout.0, &mut text);
     let value = String::from_utf8_lossy(&text).into_owned();
     call.headers.push(("grpc-timeout".into(), value));
 }
@@ -225,13 +225,13 @@ mod schema {
     use std::sync::{Arc, Mutex, PoisonError};
     use std::time::Instant;
 
+    use prony_base::fault::Fault;
+    use prony_base::grpc::Status;
+    use prony_base::units::{ConnId, RequestId, Span};
     use prony_core::engine::Tap;
-    use prony_core::fault::Fault;
-    use prony_core::grpc::Status;
-    use prony_core::plan::{CallSpec, GrpcCall, Load, MessageReply, Plan, Stop, Think};
-    use prony_core::units::{ConnId, RequestId, Span};
     use prony_grpc::{BYTES_MAX, SERVICES, Schema, reflect, types_in_any};
     use prony_io::{Control, Options, Taps};
+    use prony_plan::plan::{CallSpec, GrpcCall, Load, MessageReply, Plan, Stop, Think};
 
     use super::GrpcDraft;
     use crate::files::read;
@@ -395,7 +395,7 @@ mod schema {
             seen.0.extend_from_slice(&piece[..piece.len().min(room)]);
         }
 
-        fn done(&mut self, _: ConnId, _: RequestId, reply: &prony_core::proto::Reply) {
+        fn done(&mut self, _: ConnId, _: RequestId, reply: &prony_proto::proto::Reply) {
             let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             seen.1 = Some(reply.status);
         }
@@ -409,7 +409,7 @@ mod schema {
         message: Vec<u8>,
         options: &Options,
     ) -> Result<Vec<u8>, Failed> {
-        let mut body = prony_core::grpc::prefix(false, message.len() as u32).to_vec();
+        let mut body = prony_base::grpc::prefix(false, message.len() as u32).to_vec();
         body.extend(message);
         let first = &calls[0];
         let call = CallSpec {

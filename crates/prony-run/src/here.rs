@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 
-use prony_core::plan::Plan;
-use prony_core::target::Endpoint;
+use prony_plan::plan::Plan;
+use prony_plan::target::Endpoint;
 use prony_stats::summary::LocalTarget;
 
 /// The first endpoint with an address of this machine. `addresses` are the resolved addresses of

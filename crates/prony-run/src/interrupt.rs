@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::machine::StopRequest;
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::StopRequest;
+use prony_base::units::{Nanos, Span};
 use prony_io::signals::{self, EndSignal};
 use prony_io::{Control, Live};
 use prony_report::units;

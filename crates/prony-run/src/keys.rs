@@ -11,8 +11,8 @@ mod websocket;
 
 use std::ops::RangeInclusive;
 
-use prony_core::plan::{Http2Spec, StreamPlan, TlsSpec};
-use prony_core::units::{self, Span};
+use prony_base::units::{self, Span};
+use prony_plan::plan::{Http2Spec, StreamPlan, TlsSpec};
 
 use crate::grpc::GrpcDraft;
 use crate::values;

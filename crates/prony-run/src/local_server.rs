@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use prony_core::layer::Identity;
-use prony_core::merge::Merge;
-use prony_core::units::Nanos;
+use prony_base::merge::Merge;
+use prony_base::units::Nanos;
 use prony_io::{Control, Listen, Listener, Options, cpu};
+use prony_proto::layer::Identity;
 use prony_server::serve::{Serve, Served, ServerBehavior};
 use prony_server::tls_server::TlsServer;
 

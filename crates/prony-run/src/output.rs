@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use prony_core::plain::{self, Sink, plain};
+use prony_base::plain::{self, Sink, plain};
 use prony_report::{self as report, Format, Saved, Style};
 use prony_stats::summary::Summary;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -191,9 +191,9 @@ mod tests {
     use std::path::Path;
 
     use expect_test::expect;
-    use prony_core::meter::WorkerStats;
-    use prony_core::record::Tally;
+    use prony_base::meter::WorkerStats;
     use prony_stats::summary::RunInfo;
+    use prony_tally::record::Tally;
 
     use super::*;
     use crate::plan_file;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use prony_core::plan::{Load, Plan};
-use prony_core::rng::{self, Stream};
-use prony_core::units::Span;
+use prony_base::rng::{self, Stream};
+use prony_base::units::Span;
 use prony_io::{Control, limits};
+use prony_plan::plan::{Load, Plan};
 use prony_report::phased::{Outcome, Start};
 use prony_report::units;
 use prony_stats::summary::Summary;

@@ -1,8 +1,8 @@
 //! The progress of a load as figures, for front ends to display.
 
-use prony_core::plan::Plan;
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_io::Live;
+use prony_plan::plan::Plan;
 
 /// The state of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]

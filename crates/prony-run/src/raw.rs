@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use prony_core::engine::Taps;
-use prony_core::plan::Plan;
+use prony_plan::plan::Plan;
 use prony_raw::{BeginError, Counts, Destination, EndError, Format, Writer};
 
 use crate::error::Error;

@@ -1,8 +1,8 @@
 //! What a report notes about redirects.
 
-use prony_core::record::RedirectTally;
 use prony_report::units;
 use prony_stats::summary::Summary;
+use prony_tally::record::RedirectTally;
 
 /// The notes about redirects, in full sentences.
 pub(crate) fn notes(summary: &Summary) -> Vec<String> {
@@ -62,9 +62,9 @@ fn unusable(tally: &RedirectTally) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::meter::WorkerStats;
-    use prony_core::record::Tally;
+    use prony_base::meter::WorkerStats;
     use prony_stats::summary::RunInfo;
+    use prony_tally::record::Tally;
 
     use super::*;
     use crate::plan_file;

@@ -1,7 +1,7 @@
 //! What a report notes about tables whose rows are used once.
 
-use prony_core::script::{Exhausted, PickRow, Table};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::script::{Exhausted, PickRow, Table};
 use prony_report::units;
 use prony_stats::summary::Summary;
 

@@ -3,13 +3,13 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
+use prony_base::feed::Feeds;
+use prony_base::units::{Nanos, Span};
 use prony_core::engine::Taps;
-use prony_core::feed::Feeds;
-use prony_core::plan::{Cookies, Load, Plan, Stop, StreamFormat};
-use prony_core::schedule::RateChange;
-use prony_core::threshold::{Counted, Figure, Scalar, Threshold, Timed};
-use prony_core::units::{Nanos, Span};
 use prony_io::{Control, Live, Options, Outcome, Precision};
+use prony_plan::plan::{Cookies, Load, Plan, Stop, StreamFormat};
+use prony_plan::schedule::RateChange;
+use prony_plan::threshold::{Counted, Figure, Scalar, Threshold, Timed};
 use prony_report::units;
 use prony_server::serve::{EventBehavior, Latency, ServerBehavior};
 use prony_sim::Extras;
@@ -477,8 +477,8 @@ fn host() -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::meter::WorkerStats;
-    use prony_core::record::Tally;
+    use prony_base::meter::WorkerStats;
+    use prony_tally::record::Tally;
 
     use super::*;
     use crate::plan_file;
@@ -497,7 +497,7 @@ mod tests {
         let named = |text: &str| {
             let plan = with_names(plan_file::tests::plan(text));
             let of =
-                |call: &prony_core::plan::CallSpec| Some(plan.names[call.name? as usize].clone());
+                |call: &prony_plan::plan::CallSpec| Some(plan.names[call.name? as usize].clone());
             plan.calls.iter().map(of).collect::<Vec<_>>()
         };
         assert_eq!(named("url = 'http://h/'"), [None]);

@@ -20,9 +20,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::plan::Plan;
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::Plan;
+use prony_plan::target::Endpoint;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::Error;

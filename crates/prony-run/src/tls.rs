@@ -4,8 +4,8 @@
 use std::env;
 use std::sync::Arc;
 
-use prony_core::layer::{Identity, KeyLog, KeyLogFile, TlsContext};
-use prony_core::plan::Plan;
+use prony_plan::plan::Plan;
+use prony_proto::layer::{Identity, KeyLog, KeyLogFile, TlsContext};
 
 use crate::error::Error;
 

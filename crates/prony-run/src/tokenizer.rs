@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use prony_core::plan::Plan;
-use prony_core::tokenizer::CountTokens;
+use prony_plan::plan::Plan;
+use prony_plan::tokenizer::CountTokens;
 
 use crate::error::Error;
 
@@ -40,8 +40,8 @@ mod file;
 
 #[cfg(test)]
 mod tests {
-    use prony_core::plan::{CallSpec, Load, Stop, StreamFormat, StreamPlan, Think};
-    use prony_core::plan::{TokenDialect, TokenPlan};
+    use prony_plan::plan::{CallSpec, Load, Stop, StreamFormat, StreamPlan, Think};
+    use prony_plan::plan::{TokenDialect, TokenPlan};
 
     use super::*;
 

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prony_base::units::{ConnId, RequestId, Span};
 use prony_core::engine::{EndedRequest, Tap, Taps};
-use prony_core::plan::{Load, Plan, Stop, Think};
-use prony_core::script::{Capture, Checker, Figures, Locals, Script};
-use prony_core::units::{ConnId, RequestId, Span};
+use prony_plan::plan::{Load, Plan, Stop, Think};
+use prony_plan::script::{Capture, Checker, Figures, Locals, Script};
 
 use crate::error::Error;
 use exchange::{Exchange, Result as Ended};

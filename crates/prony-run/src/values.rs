@@ -1,9 +1,9 @@
 //! Parsers of single values of a plan, for all front ends. Each error is one sentence.
 
-use prony_core::plan::{Expect, Think};
-use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
-use prony_core::target::{self, Url, UrlKind};
-use prony_core::units::{self, Span};
+use prony_base::units::{self, Span};
+use prony_plan::plan::{Expect, Think};
+use prony_plan::schedule::{Arrivals, ArrivalsArg, RatePlan};
+use prony_plan::target::{self, Url, UrlKind};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 

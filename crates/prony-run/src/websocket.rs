@@ -1,9 +1,9 @@
 //! Connections of WebSocket: from what a front end was given to the plan.
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_plan::plan::{
     BroadcastPlan, Expect, Load, MessagePlan, MessageReply, Plan, WebSocketPlan,
 };
-use prony_core::units::Span;
 
 use crate::grpc::MessagesDraft;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use prony_core::http2::PREFACE;
-use prony_core::http2::frame::{self, HEADER, Head, flag, kind};
-use prony_core::http2::hpack::Decoder;
-use prony_core::machine::{Action, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, HEADER, Head, flag, kind};
+use prony_base::http2::hpack::Decoder;
+use prony_base::machine::{Action, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use crate::echo::{self, Echo, EchoBehavior};
 use crate::serve::{Serve, ServerBehavior};

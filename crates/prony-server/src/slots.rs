@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use prony_core::machine::Action;
+use prony_base::machine::Action;
 
 /// The free slots of a machine that accepts connections. Detects its end, when no slot is taken
 /// after a stop.

@@ -1,13 +1,13 @@
 //! Several plans side by side in one virtual world, each with a start of its own.
 
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, Machine, StopRequest};
+use prony_base::meter::WorkerStats;
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_core::engine::{self, AnyEngine};
-use prony_core::fault::Fault;
-use prony_core::machine::{Action, Machine, StopRequest};
-use prony_core::meter::WorkerStats;
-use prony_core::plan::Plan;
-use prony_core::record::Tally;
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_plan::plan::Plan;
 use prony_server::serve::{Serve, ServerBehavior};
+use prony_tally::record::Tally;
 
 use crate::run::{Extras, engines, for_plan, setup, stats};
 

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use prony_core::fault::Fault;
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, Span};
 
 use crate::rng::Rng;
 

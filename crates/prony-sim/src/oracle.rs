@@ -1,5 +1,5 @@
 //! The oracle records the true times of every request on the network, independently of the client.
-//! A [`Tally`](prony_core::record::Tally) can be compared with them.
+//! A [`Tally`](prony_tally::record::Tally) can be compared with them.
 //!
 //! The oracle identifies a request by its path: if the k-th request of a run is for `/k`, it knows
 //! the request's arrival in the schedule.
@@ -9,7 +9,7 @@ pub(crate) mod wire;
 
 use std::collections::VecDeque;
 
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 
 pub use truth::{Truth, histogram_mismatch, violated_invariants};
 use wire::{Mark, Parser};

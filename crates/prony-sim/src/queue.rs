@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use prony_core::units::Nanos;
+use prony_base::units::Nanos;
 
 /// A queue of such things.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The virtual world's random numbers: a seeded generator, with some draws that prony-core does not
 //! need.
 
-use prony_core::rng::{Sequence, Stream};
-use prony_core::units::Span;
+use prony_base::rng::{Sequence, Stream};
+use prony_base::units::Span;
 
 /// A seeded generator. The same seed gives the same numbers.
 #[derive(Clone, Debug)]

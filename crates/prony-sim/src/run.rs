@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use prony_base::feed::Feeds;
+use prony_base::machine::Machine;
+use prony_base::merge::Merge;
+use prony_base::meter::WorkerStats;
+use prony_base::units::{Nanos, Span};
 use prony_core::engine::{self, AnyEngine, Engine, Taps};
-use prony_core::feed::Feeds;
-use prony_core::machine::Machine;
-use prony_core::merge::Merge;
-use prony_core::meter::WorkerStats;
-use prony_core::plan::Plan;
-use prony_core::proto::Carrier;
-use prony_core::record::Tally;
-use prony_core::tokenizer::Tokenizers;
-use prony_core::units::{Nanos, Span};
+use prony_plan::plan::Plan;
+use prony_plan::tokenizer::Tokenizers;
+use prony_proto::proto::Carrier;
 use prony_server::echo::{self, EchoBehavior};
 use prony_server::serve::{BroadcastFaults, Serve, ServerBehavior, SocketBehavior};
+use prony_tally::record::Tally;
 
 use crate::link::Link;
 use crate::world::{Setup, WorldOutcome};

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use prony_core::plan::Plan;
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_hosts::driver::Status;
 use prony_io::{Control, Live};
+use prony_plan::plan::Plan;
 use prony_report::Format;
 use prony_report::capacity::Capacity;
 use prony_report::comparison::Comparison;

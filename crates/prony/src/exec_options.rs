@@ -1,8 +1,8 @@
 //! The execution options of prony-io, from the command line.
 
-use prony_core::plan::Plan;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::{DRAIN, DriverChoice, Family, Options};
+use prony_plan::plan::Plan;
 use prony_run::environment::Environment;
 use prony_run::error::Error;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use prony_core::plain;
+use prony_base::plain;
 use rustix::termios::tcgetwinsize;
 
 /// The width of a terminal that does not report it.

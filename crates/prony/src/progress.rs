@@ -5,10 +5,10 @@ use std::env;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use prony_core::plan::Plan;
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_hosts::view::HostView;
 use prony_io::{Control, Live};
+use prony_plan::plan::Plan;
 use prony_report::units;
 use prony_run::contact::Silence;
 use prony_run::error::Error;
@@ -271,9 +271,9 @@ fn elapsed(phase: Phase) -> String {
 mod tests {
     use clap::Parser as _;
     use expect_test::expect;
-    use prony_core::record::series::{Cell, bin_of};
     use prony_io::Interval;
     use prony_run::environment::Environment;
+    use prony_tally::record::series::{Cell, bin_of};
 
     use super::*;
     use crate::cli::Cli;

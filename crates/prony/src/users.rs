@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prony_core::director::METHODS;
-use prony_core::plan::{Burst, CallSpec, OnFailure, Pick, Plan, SessionKind, Sessions, Think};
-use prony_core::record::Tally;
+use prony_base::director::METHODS;
 use prony_io::Directors;
+use prony_plan::plan::{Burst, CallSpec, OnFailure, Pick, Plan, SessionKind, Sessions, Think};
 use prony_run::error::Error;
 use prony_stats::summary::{DirectorCost, Summary};
+use prony_tally::record::Tally;
 
 /// The most names of requests.
 pub const NAMES_MAX: usize = 31;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 
 use super::Finding;
-use super::modules::{DOCUMENT, list};
+use super::walls::{DOCUMENT, list};
 
 /// The header of the table.
 const HEAD: &str = "| crate | what | uses alone |";

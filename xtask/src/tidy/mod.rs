@@ -12,10 +12,11 @@ mod imports;
 mod layers;
 mod lexer;
 mod links;
-mod modules;
+
 mod ratchet;
 mod text;
 mod truth;
+mod walls;
 mod words;
 
 use std::collections::BTreeMap;
@@ -62,18 +63,18 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
         _ => bail!("usage: cargo xtask tidy [--update | --graph | --words]"),
     };
     let paths = listed_files()?;
-    let document = fs::read_to_string(modules::DOCUMENT).context(modules::DOCUMENT)?;
-    let rules = modules::Rules::parse(&document)?;
+    let document = fs::read_to_string(walls::DOCUMENT).context(walls::DOCUMENT)?;
+    let walls = walls::Walls::parse(&document)?;
     let layers = layers::Layers::parse(&document)?;
     let mut findings = Vec::new();
-    rules.check_names(&paths, &mut findings);
+    walls.check_names(&paths, &mut findings);
     let mut measures = Measures::new();
     let mut numbered = Vec::new();
     let mut files = graph::Files::default();
     for path in &paths {
         // git also lists files that are deleted.
         let Ok(bytes) = fs::read(path) else { continue };
-        check(path, &bytes, &rules, &mut findings, &mut measures);
+        check(path, &bytes, &walls, &mut findings, &mut measures);
         if path.ends_with("Cargo.toml") {
             layers.check(path, &String::from_utf8_lossy(&bytes), &mut findings);
         }
@@ -147,7 +148,7 @@ pub(crate) fn listed_files() -> Result<Vec<String>> {
 fn check(
     path: &str,
     bytes: &[u8],
-    rules: &modules::Rules,
+    walls: &walls::Walls,
     findings: &mut Vec<Finding>,
     measures: &mut Measures,
 ) {
@@ -173,7 +174,7 @@ fn check(
     text::check_rust(path, &source, findings, measures);
     words::measure_rust(path, &source, measures);
     functions::measure(path, &source, measures);
-    rules.check(path, &source, findings);
+    walls.check(path, &source, findings);
 }
 
 impl fmt::Display for Finding {
@@ -189,11 +190,11 @@ impl fmt::Display for Finding {
 #[cfg(test)]
 fn findings_in(path: &str, text: &str) -> Vec<String> {
     let (mut findings, mut measures) = (Vec::new(), Measures::new());
-    check(path, text.as_bytes(), &our_rules(), &mut findings, &mut measures);
+    check(path, text.as_bytes(), &our_walls(), &mut findings, &mut measures);
     findings.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]
-fn our_rules() -> modules::Rules {
-    modules::Rules::parse(include_str!("../../../ARCHITECTURE.md")).unwrap()
+fn our_walls() -> walls::Walls {
+    walls::Walls::parse(include_str!("../../../ARCHITECTURE.md")).unwrap()
 }

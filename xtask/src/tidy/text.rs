@@ -119,7 +119,7 @@ fn has_word(code: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::tidy::{Measures, check, findings_in, our_rules};
+    use crate::tidy::{Measures, check, findings_in, our_walls};
 
     #[test]
     fn reports_lines_that_break_a_rule() {
@@ -182,7 +182,7 @@ mod tests {
         let url = format!("// https://{}\n", "x".repeat(98));
         let mut measures = Measures::new();
         let text = format!("{wide}{literal}{url}{wide}");
-        check("a.rs", text.as_bytes(), &our_rules(), &mut Vec::new(), &mut measures);
+        check("a.rs", text.as_bytes(), &our_walls(), &mut Vec::new(), &mut measures);
         assert_eq!(measures.get(&("wide-lines", "a.rs".to_owned())), Some(&2));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use prony_base::fault::Fault;
 use prony_base::units::{ConnId, RequestId};
 use prony_core::engine::Tap;
-use prony_core::proto::Reply;
+use prony_proto::proto::Reply;
 
 use super::trace::{Trace, Tracer};
 

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use prony_base::fault::{Fault, FaultClass};
 use prony_base::units::Span;
-use prony_core::record::Stamps;
 use prony_plan::plan::openssl_name;
 use prony_stats::summary::Summary;
+use prony_tally::record::Stamps;
 
 use super::observe::Seen;
 use super::options::Options;

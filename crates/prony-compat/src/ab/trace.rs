@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use prony_base::fault::Fault;
 use prony_base::units::ConnId;
-use prony_core::proto::Reply;
+use prony_proto::proto::Reply;
 
 use crate::say;
 

@@ -6,8 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use prony_base::fault::Fault;
 use prony_base::units::Span;
-use prony_core::record::Observer;
-use prony_core::record::bins::Bins;
 use prony_io::{Control, Live, Options as IoOptions, SocketOptions};
 use prony_plan::plan::{CallSpec, Exchange, Framing, Message, Plan, Stop};
 use prony_plan::target::{Carrier, Endpoint};
@@ -16,6 +14,8 @@ use prony_run::interrupt::{Ending, stoppable};
 use prony_run::output::lines_to_stderr;
 use prony_run::run::{self, Provenance};
 use prony_stats::summary::Summary;
+use prony_tally::record::Observer;
+use prony_tally::record::bins::Bins;
 
 use super::histogram::{Frame, render};
 use super::options::{Options, Transport};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use prony_core::record::bins::Bins;
+use prony_tally::record::bins::Bins;
 
 use crate::printf::general;
 

@@ -2,8 +2,8 @@
 
 use prony_base::fault::Fault;
 use prony_base::units::Nanos;
-use prony_core::record::ClientTally;
 use prony_stats::summary::Summary;
+use prony_tally::record::ClientTally;
 
 use super::stats::Row;
 

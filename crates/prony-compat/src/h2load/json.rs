@@ -1,6 +1,6 @@
 //! The file of `--output-file`: h2load's figures and all samples, as JSON.
 
-use prony_core::record::Stamps;
+use prony_tally::record::Stamps;
 use serde_json::{Value, json};
 
 use super::figures::Figures;

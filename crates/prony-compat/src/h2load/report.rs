@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use prony_core::record::FirstHandshake;
 use prony_plan::plan::Plan;
 use prony_stats::summary::Summary;
+use prony_tally::record::FirstHandshake;
 
 use super::figures::Figures;
 use super::options::{Edition, Options};

@@ -1,7 +1,7 @@
 //! The statistics of a row of h2load's report, and how it prints numbers.
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
+use prony_tally::record::hist::Hist;
 
 /// A row: its samples' extremes, quantiles and spread. All zero without samples.
 #[derive(Clone, Debug, Default, PartialEq)]

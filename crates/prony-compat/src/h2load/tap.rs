@@ -12,7 +12,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use prony_base::fault::Fault;
 use prony_base::units::{ConnId, RequestId};
 use prony_core::engine::Tap;
-use prony_core::proto::Reply;
+use prony_proto::proto::Reply;
 
 use crate::say;
 

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use prony_base::fault::Fault;
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_report::words;
 use prony_stats::summary::{Figures, QUANTILES, Reason, Summary};
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use super::options::Opts;
 

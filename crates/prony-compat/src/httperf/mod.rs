@@ -24,7 +24,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prony_base::meter::WorkerStats;
-use prony_core::record::Tally;
 use prony_io::{Control, Peak, limits};
 use prony_plan::plan::Plan;
 use prony_run::error::Error;
@@ -32,6 +31,7 @@ use prony_run::interrupt::catch;
 use prony_run::output::{self, Outputs};
 use prony_run::{plan_file, run};
 use prony_stats::summary::{RunInfo, Summary};
+use prony_tally::record::Tally;
 
 use super::Call;
 use live::{Watch, say};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use prony_base::fault::Fault;
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::{SessionTally, Tally};
 use prony_plan::plan::Plan;
 use prony_stats::summary::Summary;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{SessionTally, Tally};
 
 use super::options::Opts;
 use super::report::{Errors, Lengths, Numbers, Rate, SessionNumbers, Spread};

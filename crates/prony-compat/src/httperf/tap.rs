@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prony_base::fault::Fault;
 use prony_base::units::{ConnId, RequestId};
 use prony_core::engine::Tap;
-use prony_core::proto::Reply;
 use prony_plan::plan::Plan;
+use prony_proto::proto::Reply;
 
 use super::options::Opts;
 use super::values::{Print, Uris};

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use prony_base::fault::{Fault, FaultClass};
 use prony_base::units::{Nanos, Span};
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use super::options::Options;
 use super::units::{self, column};

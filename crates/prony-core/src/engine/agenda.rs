@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::machine::Action;
-use crate::units::{ConnId, Nanos};
+use prony_base::machine::Action;
+use prony_base::units::{ConnId, Nanos};
 
 /// No connection.
 const NOTHING: ConnId = ConnId { slot: u32::MAX, generation: 0 };

@@ -4,19 +4,19 @@
 use std::sync::Arc;
 
 use super::{Contact, Engine, Peak, Tap};
-use crate::director::Director;
-use crate::feed::Feed;
-use crate::layer::TlsContext;
-use crate::machine::Machine;
-use crate::plan::Plan;
-use crate::proto::Carrier;
-use crate::proto::echo::Echo;
-use crate::proto::h1::H1;
-use crate::proto::http::Http;
-use crate::rate::RateChange;
-use crate::record::{Observer, Recorder, Tally};
-use crate::tokenizer::CountTokens;
-use crate::units::Nanos;
+use prony_base::director::Director;
+use prony_base::feed::Feed;
+use prony_base::machine::Machine;
+use prony_base::units::Nanos;
+use prony_plan::plan::Plan;
+use prony_plan::rate::RateChange;
+use prony_plan::tokenizer::CountTokens;
+use prony_proto::layer::TlsContext;
+use prony_proto::proto::Carrier;
+use prony_proto::proto::echo::Echo;
+use prony_proto::proto::h1::H1;
+use prony_proto::proto::http::Http;
+use prony_tally::record::{Observer, Recorder, Tally};
 
 /// An engine with any carrier. The methods are those of [`Engine`].
 pub trait AnyEngine: Machine {

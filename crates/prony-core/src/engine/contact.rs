@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::Engine;
 use super::agenda::Timer;
-use crate::fault::{Fault, FaultClass};
-use crate::plan::Plan;
-use crate::proto::Carrier;
-use crate::units::{Nanos, Span};
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::Plan;
+use prony_proto::proto::Carrier;
 
 /// How long every connection has to fail. A server that restarts is back before.
 pub const PATIENCE: Span = Span::from_secs(2);
@@ -58,7 +58,7 @@ pub(super) struct Attempts {
 impl Attempts {
     fn new(plan: &Plan, contact: Arc<Contact>) -> Self {
         contact.engines.fetch_add(1, Ordering::Relaxed);
-        let is_certain = |e: &crate::target::Endpoint| !e.is_lossy() && e.tls_name().is_none();
+        let is_certain = |e: &prony_plan::target::Endpoint| !e.is_lossy() && e.tls_name().is_none();
         let opening_counts = plan.endpoints.iter().all(is_certain);
         Self { contact, opening_counts, since: None, has_given_up: false }
     }

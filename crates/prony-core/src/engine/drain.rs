@@ -2,9 +2,9 @@
 //! count as unfinished. If the user ends it, schedules of messages end, too.
 
 use super::Engine;
-use crate::proto::Carrier;
-use crate::record::SessionEnd;
-use crate::units::{Nanos, RequestId, Span};
+use prony_base::units::{Nanos, RequestId, Span};
+use prony_proto::proto::Carrier;
+use prony_tally::record::SessionEnd;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {

@@ -28,16 +28,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::director::Director;
-use crate::fault::Fault;
-use crate::feed::Feed;
-use crate::machine::{Action, KernelStamp, Machine, Next, StopRequest};
-use crate::plan::Plan;
-use crate::proto::{Carrier, Out};
-use crate::rate::RateChange;
-use crate::record::{Observer, Recorder, Tally};
-use crate::tokenizer::CountTokens;
-use crate::units::{ConnId, Nanos, Poll, RequestId, Span};
 use agenda::{Agenda, Timer};
 #[cfg(not(test))]
 pub use any::{AnyEngine, of_plan};
@@ -54,6 +44,16 @@ use link::{Closing, Depths, Links, Secure, Tapped, Trails};
 pub use link::{Tap, Taps};
 use load::{Backlog, Load};
 pub use peak::Peak;
+use prony_base::director::Director;
+use prony_base::fault::Fault;
+use prony_base::feed::Feed;
+use prony_base::machine::{Action, KernelStamp, Machine, Next, StopRequest};
+use prony_base::units::{ConnId, Nanos, Poll, RequestId, Span};
+use prony_plan::plan::Plan;
+use prony_plan::rate::RateChange;
+use prony_plan::tokenizer::CountTokens;
+use prony_proto::proto::{Carrier, Out};
+use prony_tally::record::{Observer, Recorder, Tally};
 
 /// The client side of a run, or of one share of it.
 #[derive(Debug)]
@@ -162,13 +162,13 @@ impl<P: Carrier> Engine<P> {
     }
 
     /// Prepare for changes of the rate during the run; see
-    /// [`Schedule::expect_rate_changes`](crate::schedule::Schedule::expect_rate_changes).
+    /// [`Schedule::expect_rate_changes`](prony_plan::schedule::Schedule::expect_rate_changes).
     pub fn expect_rate_changes(&mut self) {
         self.load.expect_rate_changes();
     }
 
     /// Change the rate of an open loop from a future instant on; see
-    /// [`Schedule::change_rate`](crate::schedule::Schedule::change_rate). This may change the
+    /// [`Schedule::change_rate`](prony_plan::schedule::Schedule::change_rate). This may change the
     /// deadline.
     pub fn change_rate(&mut self, change: RateChange) {
         self.load.change_rate(change);
@@ -190,7 +190,7 @@ impl<P: Carrier> Engine<P> {
     }
 
     /// Let `director` decide the steps of the sessions. The plan must be
-    /// [`directed`](crate::plan::Sessions::directed).
+    /// [`directed`](prony_plan::plan::Sessions::directed).
     pub fn direct(&mut self, director: Box<dyn Director>) {
         self.dynamic = Dynamic::directed(&self.plan, director).map(Box::new);
     }

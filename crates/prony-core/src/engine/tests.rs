@@ -2,12 +2,12 @@
 //! the second call of a plan with two), a reply is `!`.
 
 use super::*;
-use crate::machine::{Action, CloseHow};
-use crate::plan::{CallSpec, Expect, Load, Stop, Think};
-use crate::proto::{Call, Reply, Sink};
-use crate::schedule::{Arrivals, RatePlan};
-use crate::target::Endpoint;
-use crate::units::Span;
+use prony_base::machine::{Action, CloseHow};
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Expect, Load, Stop, Think};
+use prony_plan::schedule::{Arrivals, RatePlan};
+use prony_plan::target::Endpoint;
+use prony_proto::proto::{Call, Reply, Sink};
 
 mod backlog;
 mod clients;

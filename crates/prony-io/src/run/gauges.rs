@@ -10,8 +10,8 @@ use prony_base::fault::Fault;
 use prony_base::merge::Merge;
 use prony_base::units::{Nanos, Span};
 use prony_core::engine::AnyEngine;
-use prony_core::record::LagSoFar;
-use prony_core::record::series::{Block, Cell, Series};
+use prony_tally::record::LagSoFar;
+use prony_tally::record::series::{Block, Cell, Series};
 
 use super::control::Control;
 use crate::host::cpu;

@@ -9,9 +9,9 @@ use prony_base::director::Director;
 use prony_base::feed::Feeds;
 use prony_base::units::Span;
 pub use prony_core::engine::{Peak, Taps};
-use prony_core::layer::TlsContext;
-use prony_core::record::Observer;
 use prony_plan::tokenizer::CountTokens;
+use prony_proto::layer::TlsContext;
+use prony_tally::record::Observer;
 
 use crate::drivers::config::DriverChoice;
 use crate::net::resolve::{ConnectTo, Family};
@@ -56,7 +56,7 @@ pub struct Options {
     /// times).
     pub tcp_info: bool,
     /// Whether to use the kernel's timestamps of requests and replies
-    /// ([`phases`](prony_core::record::Tally::phases)); the io_uring driver is then not used.
+    /// ([`phases`](prony_tally::record::Tally::phases)); the io_uring driver is then not used.
     pub timestamps: bool,
     /// Whether to publish details while the load runs ([`crate::Live::detail`]).
     pub detail: bool,
@@ -66,10 +66,11 @@ pub struct Options {
     /// Whether the rate may be changed while the load runs ([`crate::Control::change_rate`]). An
     /// open loop then runs until its planned end, even if no further arrivals are planned.
     pub adjustable_rate: bool,
-    /// Whether to keep the timestamps of every success ([`kept`](prony_core::record::Tally::kept)).
+    /// Whether to keep the timestamps of every success
+    /// ([`kept`](prony_tally::record::Tally::kept)).
     pub keep_requests: bool,
     /// Whether to keep the service times over time
-    /// ([`service_series`](prony_core::record::Tally::service_series)) with their blocks.
+    /// ([`service_series`](prony_tally::record::Tally::service_series)) with their blocks.
     pub keep_service: bool,
     /// Is called for every success in the measurement; then none is kept.
     pub observer: Option<Observer>,

@@ -9,10 +9,10 @@ use prony_base::merge::Merge;
 use prony_base::meter::{CpuPressure, WorkerStats};
 use prony_base::units::{Nanos, Span};
 use prony_core::engine::{self, AnyEngine, Contact};
-use prony_core::layer::TlsContext;
-use prony_core::record::Tally;
 use prony_plan::plan::{Load, Plan, ProxySpec, Think};
 use prony_plan::target::{Carrier, Endpoint};
+use prony_proto::layer::TlsContext;
+use prony_tally::record::Tally;
 
 use super::control::Control;
 use super::crew::{Crew, Done};

@@ -10,11 +10,11 @@ use prony_base::http2::hpack::encode_static;
 use prony_base::machine::{Action, Machine};
 use prony_base::units::{ConnId, Nanos, Span};
 use prony_core::engine::Engine;
-use prony_core::proto::h1::H1;
-use prony_core::proto::http::Http;
 use prony_plan::plan::{
     Expect, HttpVersion, Load, Plan, StreamFormat, StreamPlan, Think, TokenDialect, TokenPlan,
 };
+use prony_proto::proto::h1::H1;
+use prony_proto::proto::http::Http;
 
 use crate::{ALLOCATIONS, LIVE};
 

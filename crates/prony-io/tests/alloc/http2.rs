@@ -9,11 +9,11 @@ use prony_base::http2::hpack::encode_static;
 use prony_base::machine::{Action, Machine};
 use prony_base::units::{ConnId, Nanos, Span};
 use prony_core::engine::Engine;
-use prony_core::proto::http::Http;
 use prony_plan::plan::{
     Burst, Expect, GrpcCall, HttpVersion, Load, MessagePart, Plan, ScalarKind, SessionKind,
     Sessions, Stop, Think, Wire,
 };
+use prony_proto::proto::http::Http;
 
 use crate::{ALLOCATIONS, LIVE};
 

@@ -7,12 +7,12 @@ use std::{env, thread};
 
 use prony_base::fault::Fault;
 use prony_base::units::Span;
-use prony_core::record::{Observer, Stamps, Tally};
 use prony_io::datagrams::Datagrams;
 use prony_io::{Control, DriverChoice, Listen, Options, bind, run, serve};
 use prony_plan::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
 use prony_plan::target::{Carrier, Endpoint};
 use prony_server::echo::{self, Echo, EchoBehavior};
+use prony_tally::record::{Observer, Stamps, Tally};
 
 pub(crate) fn exchange(endpoint: Endpoint, framing: Framing, (request, reply): (u32, u32)) -> Plan {
     let stop = Stop { requests: Some(300), sessions: None, duration: None };

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use prony_base::fault::Fault;
 use prony_base::meter::{Sctp, SctpStack};
 use prony_base::units::Span;
-use prony_core::record::Tally;
 use prony_io::error::Refusal;
 use prony_io::socket::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
@@ -16,6 +15,7 @@ use prony_io::{Control, Options, Outcome, SetupError, SocketOptions, run, serve_
 use prony_plan::plan::{Framing, Load, Message, Plan, Stop, Think};
 use prony_plan::target::{Carrier, Endpoint};
 use prony_server::echo::{Echo, EchoBehavior};
+use prony_tally::record::Tally;
 
 use crate::exchange::exchange;
 

@@ -1,9 +1,9 @@
 use std::mem;
 
 use prony_base::units::{ConnId, RequestId};
-use prony_core::record::Stamps;
 use prony_plan::plan::{CallSpec, Load, Stop, Think};
 use prony_plan::target::Endpoint;
+use prony_tally::record::Stamps;
 
 use super::*;
 

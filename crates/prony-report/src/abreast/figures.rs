@@ -2,12 +2,12 @@
 
 use prony_base::fault::Fault;
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_plan::plan::status_text;
 use prony_plan::threshold::{self, Scalar, Timed};
 use prony_stats::summary::confidence::Confidence;
 use prony_stats::summary::{Figures, QUANTILES, Summary, share_of_check};
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use super::super::text::{goodput_of, table};
 use super::super::{Saved, main_times, words};

@@ -3,11 +3,11 @@
 
 use maud::{Markup, html};
 use prony_base::units::Span;
-use prony_core::record::Row;
-use prony_core::record::hist::Hist;
-use prony_core::record::{KindTally, NameTally, Tally};
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Figures, QUANTILES, Stage, Summary, interval_of_name};
+use prony_tally::record::Row;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{KindTally, NameTally, Tally};
 
 use super::super::{units, words};
 use super::scrolling;

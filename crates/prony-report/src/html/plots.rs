@@ -1,10 +1,10 @@
 //! Plots with captions, and the tables of their data.
 
 use maud::{Markup, html};
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_plan::threshold::Timed;
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use super::super::plot::{self, Chart, Distribution};
 use super::super::units;

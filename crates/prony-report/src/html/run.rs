@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 use prony_base::fault::Fault;
-use prony_core::record::hist::Hist;
-use prony_core::record::{Phases, SessionTally, Tally};
 use prony_plan::plan::{CallSpec, Plan, status_text};
 use prony_stats::summary::{Hosts, Summary};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{Phases, SessionTally, Tally};
 
 use super::super::hosts;
 use super::super::phases::{self, Part};

@@ -1,6 +1,6 @@
 //! The figures of a broadcast.
 
-use prony_core::record::Tally;
+use prony_tally::record::Tally;
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_core::record::hist::memory_of;
+use prony_tally::record::hist::memory_of;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 /// The most memory for histograms, in bytes.
@@ -104,7 +104,7 @@ impl<'de> Deserialize<'de> for Encoded {
 #[cfg(test)]
 mod tests {
     use prony_base::units::Span;
-    use prony_core::record::hist::Hist;
+    use prony_tally::record::hist::Hist;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! The checks of replies, and the groups of steps.
 
-use prony_core::record::Tally;
 use prony_plan::plan::Plan;
 use prony_stats::summary::share_of_check;
+use prony_tally::record::Tally;
 use serde::Serialize;
 
 use super::judgment::MeterAdded;
@@ -35,7 +35,7 @@ pub(super) struct GroupRow<'a> {
 
 /// A line for each check of the plan.
 pub(super) fn checks<'a>(plan: &'a Plan, tally: &Tally) -> Vec<CheckRow<'a>> {
-    let row = |(check, t): (&'a prony_plan::plan::Check, &prony_core::record::CheckTally)| {
+    let row = |(check, t): (&'a prony_plan::plan::Check, &prony_tally::record::CheckTally)| {
         let share = share_of_check(t);
         CheckRow {
             name: check.title(),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_base::units::Span;
-use prony_core::record::StreamTime;
 use prony_stats::summary::{Bottleneck, METER_ADDED, Reason, Summary, Verdict};
+use prony_tally::record::StreamTime;
 use serde::Serialize;
 
 use crate::words;

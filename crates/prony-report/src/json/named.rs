@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::record::{NameTally, Tally};
 use prony_stats::summary::interval_of_name;
+use prony_tally::record::{NameTally, Tally};
 use serde::Serialize;
 
 use super::{Between, Times};

@@ -1,7 +1,7 @@
 //! The sessions, and those of each kind.
 
-use prony_core::record::Tally;
 use prony_plan::plan::Plan;
+use prony_tally::record::Tally;
 use serde::Serialize;
 
 use super::Times;

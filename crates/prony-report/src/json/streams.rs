@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::series::Series;
-use prony_core::record::{StreamTime, Tally};
 use prony_stats::summary::Figures;
 use prony_stats::summary::confidence::Confidence;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::series::Series;
+use prony_tally::record::{StreamTime, Tally};
 use serde::Serialize;
 
 use super::{Figured, ns};
@@ -85,7 +85,7 @@ impl Sizes {
 
 fn lines(series: &Series) -> Vec<Line> {
     let length = series.interval();
-    let line = |(i, cell): (usize, &prony_core::record::series::Cell)| Line {
+    let line = |(i, cell): (usize, &prony_tally::record::series::Cell)| Line {
         start_ns: (length * i as u64).0,
         length_ns: length.0,
         count: cell.replies,

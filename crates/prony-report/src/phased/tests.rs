@@ -1,8 +1,8 @@
 use prony_base::units::Nanos;
-use prony_core::record::Tally;
 use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
 use prony_plan::target::Endpoint;
 use prony_stats::summary::RunInfo;
+use prony_tally::record::Tally;
 
 use super::*;
 use crate::{Style, json};

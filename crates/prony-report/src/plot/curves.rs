@@ -1,13 +1,13 @@
 //! The curves of a run's charts, from the figures of its summary.
 
 use prony_base::units::Span;
-use prony_core::record::Row;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_plan::plan::{Load, Plan};
 use prony_plan::schedule::Arrivals;
 use prony_stats::summary::confidence::{Confidence, Interval};
 use prony_stats::summary::{QUANTILES, Summary};
+use prony_tally::record::Row;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use super::super::units;
 use super::axis::{Axis, place_of, place_of_quantile};

@@ -1,8 +1,8 @@
 //! Response times over time as a heat map: the number in each cell of interval and time.
 
 use prony_base::units::Span;
-use prony_core::record::series::bin_value;
 use prony_stats::summary::Summary;
+use prony_tally::record::series::bin_value;
 
 use super::axis::{Axis, place_of};
 use super::chart::{Cell, Chart, Heat};

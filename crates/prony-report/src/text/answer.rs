@@ -1,10 +1,10 @@
 //! The short report: the verdict, the main figures, and a line for each thing that is wrong.
 
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_stats::summary::confidence::{Interval, NoInterval};
 use prony_stats::summary::{Bottleneck, Judgment, Summary, Verdict, interval_of_name};
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use super::page::{Ink, LABEL, Page, shortened};
 use super::{exchange, histogram, hosts, http2, replay, stages, units, what, words};

@@ -1,7 +1,7 @@
 //! The checks of replies and the groups of steps: one line for each.
 
-use prony_core::record::{CheckTally, GroupTally};
 use prony_stats::summary::{Summary, share_of_check};
+use prony_tally::record::{CheckTally, GroupTally};
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;

@@ -1,10 +1,10 @@
 //! The lines of the text report for round trips.
 
 use prony_base::fault::Fault;
-use prony_core::record::Tally;
 use prony_plan::plan::{Exchange, Framing};
 use prony_plan::target::{Carrier, Endpoint};
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
 
 use super::units;
 

@@ -1,7 +1,7 @@
 //! The histogram of the response times: one line for each range, with a bar.
 
 use prony_base::units::Span;
-use prony_core::record::hist::{Hist, TIME_MAX};
+use prony_tally::record::hist::{Hist, TIME_MAX};
 
 use super::page::{Ink, Page};
 use super::units;

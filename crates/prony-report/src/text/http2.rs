@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_base::grpc::Status;
 use prony_base::http2::frame::Code;
-use prony_core::record::Tally;
+use prony_tally::record::Tally;
 
 use crate::units;
 

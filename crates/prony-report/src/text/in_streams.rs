@@ -1,7 +1,7 @@
 //! The lines about messages in streams.
 
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use crate::units;
 

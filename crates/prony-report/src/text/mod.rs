@@ -23,9 +23,9 @@ mod what;
 use prony_base::fault::Fault;
 use prony_base::meter::{Sctp, SctpStack};
 use prony_base::units::Span;
-use prony_core::record::Tally;
 use prony_plan::plan::{Plan, status_text};
 use prony_stats::summary::{Outcome, Summary};
+use prony_tally::record::Tally;
 
 use super::{Detail, Style, redact, units, words};
 pub(crate) use checks::{CHECKS, share as share_of_check};

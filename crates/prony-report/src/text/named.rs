@@ -1,7 +1,7 @@
 //! The requests by name: one line for each, with its counts and response times.
 
-use prony_core::record::NameTally;
 use prony_stats::summary::{Figures, QUANTILES, Summary};
+use prony_tally::record::NameTally;
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;

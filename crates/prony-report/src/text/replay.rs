@@ -1,9 +1,9 @@
 //! A replay of a log: what was read, how bursty it was, and how long its requests took when they
 //! were logged, beside those of the run.
 
-use prony_core::record::hist::Hist;
-use prony_core::record::{NameTally, Tally};
 use prony_stats::summary::{Burstiness, LogBodies, LogRead, Replayed, Summary, interval_of_name};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{NameTally, Tally};
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;

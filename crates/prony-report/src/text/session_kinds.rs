@@ -1,9 +1,9 @@
 //! The sessions by kind: one line for each, with its counts and lifetimes.
 
 use prony_base::units::Span;
-use prony_core::record::{KindTally, Tally};
 use prony_plan::plan::Plan;
 use prony_stats::summary::{DirectorCost, Summary};
+use prony_tally::record::{KindTally, Tally};
 
 use super::page::{Ink, Page, column, shortened};
 use super::units;

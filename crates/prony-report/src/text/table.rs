@@ -1,10 +1,10 @@
 //! The table of times: one line for each kind, one column for each figure.
 
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
 use prony_plan::threshold::Timed;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
 use prony_stats::summary::{Figures, QUANTILES};
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use super::page::{Ink, Page, column};
 use super::{Detail, units};

@@ -1,8 +1,8 @@
 //! The lines about the replies of language models.
 
-use prony_core::record::{Finished, Tally};
 use prony_plan::plan::StreamFormat;
 use prony_stats::summary::Summary;
+use prony_tally::record::{Finished, Tally};
 
 use super::{Fact, units};
 

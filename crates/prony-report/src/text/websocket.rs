@@ -1,8 +1,8 @@
 //! What a load with connections of WebSocket sends.
 
-use prony_core::record::Tally;
 use prony_plan::plan::{HttpVersion, MessagePlan, Plan, PlanSize, WebSocketPlan};
 use prony_plan::schedule::Arrivals;
+use prony_tally::record::Tally;
 
 use crate::units;
 

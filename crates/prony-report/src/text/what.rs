@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use prony_base::units::Span;
-use prony_core::record::Tally;
 use prony_plan::plan::{
     Clients, Expect, HttpVersion, Load, Pace, Pick, Plan, PlanSize, Redirects, Resume, Think,
     TlsSpec, status_text,
@@ -12,6 +11,7 @@ use prony_plan::plan::{
 use prony_plan::schedule::{Arrivals, RatePiece, RatePlan};
 use prony_plan::target::Endpoint;
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
 
 use super::exchange;
 use super::page::{Page, shortened};

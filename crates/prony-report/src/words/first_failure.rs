@@ -102,9 +102,9 @@ fn readable(body: &str) -> String {
 mod tests {
     use prony_base::meter::WorkerStats;
     use prony_base::units::Span;
-    use prony_core::record::{FirstFailure, Tally};
     use prony_plan::plan::{CallSpec, Load, Stop, Think};
     use prony_stats::summary::RunInfo;
+    use prony_tally::record::{FirstFailure, Tally};
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Sentences about the meter itself: what it added to the times, and what it sent late.
 
 use prony_base::units::Span;
-use prony_core::record::StreamTime;
 use prony_stats::summary::{LateSend, METER_ADDED, Reason, Summary};
+use prony_tally::record::StreamTime;
 
 use super::more_threads;
 use crate::units;

@@ -1,7 +1,7 @@
 //! The fuzz target for patterns of URLs, and the tests that replay its corpus.
 
-use prony_core::script::{Locals, Moment, Scope, Sent, Source, Template};
-use prony_core::target::Url;
+use prony_plan::script::{Locals, Moment, Scope, Sent, Source, Template};
+use prony_plan::target::Url;
 
 use super::{Choice, template};
 

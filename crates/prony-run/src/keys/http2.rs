@@ -1,7 +1,7 @@
 //! The keys of HTTP/2.
 
-use prony_core::http2::{FRAME_SIZE, FRAME_SIZE_MAX, WINDOW_MAX};
-use prony_core::plan::Http2Spec;
+use prony_base::http2::{FRAME_SIZE, FRAME_SIZE_MAX, WINDOW_MAX};
+use prony_plan::plan::Http2Spec;
 
 use super::{Key, Keyed};
 

@@ -1,6 +1,6 @@
 //! The keys of streams.
 
-use prony_core::plan::{StreamFormat, StreamPlan};
+use prony_plan::plan::{StreamFormat, StreamPlan};
 
 use super::{Key, Keyed};
 

@@ -1,6 +1,6 @@
 //! The keys of TLS, but for files and names of servers.
 
-use prony_core::plan::{Resume, TlsSpec, TlsVersion};
+use prony_plan::plan::{Resume, TlsSpec, TlsVersion};
 
 use super::{Key, Keyed, Names};
 use crate::values;

@@ -6,12 +6,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use prony_core::merge::Merge;
-use prony_core::meter::{CpuPressure, WorkerStats};
-use prony_core::plan::{CallSpec, Load, Plan, Shard};
-use prony_core::record::Tally;
+use prony_base::merge::Merge;
+use prony_base::meter::{CpuPressure, WorkerStats};
+use prony_plan::plan::{CallSpec, Load, Plan, Shard};
 use prony_report::json;
 use prony_stats::summary::{Host, Hosts, PART_FORMAT, Part, RunInfo, Summary};
+use prony_tally::record::Tally;
 use ring::digest;
 
 use crate::error::Error;

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use prony_core::meter::WorkerStats;
-use prony_core::plan::{Plan, Shard};
-use prony_core::units::Span;
+use prony_base::meter::WorkerStats;
+use prony_base::units::Span;
+use prony_plan::plan::{Plan, Shard};
 use prony_report::{Format, Style, json, render};
 use prony_server::serve::{Latency, ServerBehavior, Share};
 use prony_sim::Extras;

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use prony_core::machine::StopRequest;
+use prony_base::machine::StopRequest;
 use prony_server::serve::ServerBehavior;
 
 use super::*;

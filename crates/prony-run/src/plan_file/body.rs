@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::grpc::Gzip;
-use prony_core::plan::CallSpec;
-use prony_core::vars::Template;
+use prony_base::grpc::Gzip;
+use prony_plan::plan::CallSpec;
+use prony_plan::vars::Template;
 use toml::de::DeValue;
 
 use super::dynamic;

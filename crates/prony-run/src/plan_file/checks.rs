@@ -1,6 +1,6 @@
 //! The checks of replies, and the groups of steps, of a plan file.
 
-use prony_core::plan::{Burst, Check, Checks, Group, GroupPart, Plan, Step, Think};
+use prony_plan::plan::{Burst, Check, Checks, Group, GroupPart, Plan, Step, Think};
 use toml::de::DeTable;
 
 use super::control;

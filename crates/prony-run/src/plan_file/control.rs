@@ -3,10 +3,10 @@
 
 use std::ops::Range;
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_plan::plan::{
     Alternative, AtLimit, Burst, Control, Gate, Retry, RetryOn, Step, Switch, Think, Until,
 };
-use prony_core::units::Span;
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Item, Section};

@@ -4,8 +4,8 @@
 use std::env;
 use std::sync::Arc;
 
-use prony_core::plan::{Burst, CallSpec, Data, Plan};
-use prony_core::script::{
+use prony_plan::plan::{Burst, CallSpec, Data, Plan};
+use prony_plan::script::{
     Exhausted, Extract, Part, PickRow, Place, Script, ScriptError, Table, Template, is_name,
 };
 use toml::de::DeValue;

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use prony_core::plain;
-use prony_core::plan::{
+use prony_base::plain;
+use prony_plan::plan::{
     Burst, CallSpec, Calls, Cookies, HttpVersion, Lost, OnFailure, Pick, Plan, SessionKind,
     Sessions, Shard, Think, steps,
 };
-use prony_core::target::{Endpoint, Url};
+use prony_plan::target::{Endpoint, Url};
 
 use super::checks;
 use super::control;

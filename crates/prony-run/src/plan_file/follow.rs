@@ -1,7 +1,7 @@
 //! The redirects that a plan file follows: `location`, `max-redirs`, `redirect-to`.
 
-use prony_core::plan::{CallSpec, Follow, Plan, RedirectServer, Redirects};
-use prony_core::target::Url;
+use prony_plan::plan::{CallSpec, Follow, Plan, RedirectServer, Redirects};
+use prony_plan::target::Url;
 use toml::de::DeValue;
 
 use super::reader::{Item, Section};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use prony_core::plan::{CallSpec, Expect, GrpcCall, HttpVersion, MessagePlan, MessageReply, Plan};
-use prony_core::schedule::Arrivals;
+use prony_plan::plan::{CallSpec, Expect, GrpcCall, HttpVersion, MessagePlan, MessageReply, Plan};
+use prony_plan::schedule::Arrivals;
 use toml::de::DeValue;
 
 use super::keyed;

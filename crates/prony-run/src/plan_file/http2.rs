@@ -1,6 +1,6 @@
 //! The table `[http2]` of a plan file.
 
-use prony_core::plan::{Http2Spec, Placement, Plan};
+use prony_plan::plan::{Http2Spec, Placement, Plan};
 
 use super::keyed;
 use super::reader::Section;

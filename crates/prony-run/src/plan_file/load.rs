@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use prony_core::plan::{Load, Pick, Plan, Shard, Stop, Think};
-use prony_core::schedule::{self, Arrivals, ArrivalsArg};
-use prony_core::target::Url;
-use prony_core::threshold::Threshold;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::ConnectTo;
+use prony_plan::plan::{Load, Pick, Plan, Shard, Stop, Think};
+use prony_plan::schedule::{self, Arrivals, ArrivalsArg};
+use prony_plan::target::Url;
+use prony_plan::threshold::Threshold;
 use toml::de::DeValue;
 
 use super::counted;

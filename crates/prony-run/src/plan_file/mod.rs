@@ -30,9 +30,9 @@ mod written;
 
 use std::path::Path;
 
-use prony_core::plan::{Calls, Checks, Plan, Sessions, Think};
-use prony_core::target::Url;
 use prony_io::Options;
+use prony_plan::plan::{Calls, Checks, Plan, Sessions, Think};
+use prony_plan::target::Url;
 use toml::Spanned;
 use toml::de::DeTable;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_report::phased::Start;
 use toml::de::{DeTable, DeValue};
 

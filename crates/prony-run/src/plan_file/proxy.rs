@@ -1,6 +1,6 @@
 //! The table `[proxy]` of a plan file.
 
-use prony_core::plan::ProxySpec;
+use prony_plan::plan::ProxySpec;
 
 use super::reader::Section;
 use super::requests::Requests;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use prony_core::plain;
+use prony_base::plain;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, Expect};
-use prony_core::secret::quoted_url;
-use prony_core::target::{self, Endpoint, Url, UrlKind};
+use prony_base::secret::quoted_url;
 use prony_import::session_log::LoggedRequest;
+use prony_plan::plan::{CallSpec, Expect};
+use prony_plan::target::{self, Endpoint, Url, UrlKind};
 use toml::de::{DeTable, DeValue};
 
 use super::body::{self, bytes};

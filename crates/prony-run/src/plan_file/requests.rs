@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use prony_core::plan::{Calls, Checks, Group, Retry, Secret, Shared};
-use prony_core::target::{Endpoint, Url, UrlKind};
+use prony_plan::plan::{Calls, Checks, Group, Retry, Secret, Shared};
+use prony_plan::target::{Endpoint, Url, UrlKind};
 
 use super::reader::Problems;
 

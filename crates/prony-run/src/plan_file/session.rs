@@ -1,7 +1,7 @@
 //! Sessions of a plan file: bursts of requests with think times between them.
 
-use prony_core::plan::{Burst, CallSpec, Control, Pick, SessionKind, Sessions, Think};
 use prony_import::session_log::{self, Dialect};
+use prony_plan::plan::{Burst, CallSpec, Control, Pick, SessionKind, Sessions, Think};
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Item, Section};

@@ -2,8 +2,8 @@
 
 use std::env;
 
-use prony_core::plan::{AwsSigning, Data, Secret};
-use prony_core::script::{Template, is_name};
+use prony_plan::plan::{AwsSigning, Data, Secret};
+use prony_plan::script::{Template, is_name};
 
 use super::reader::Section;
 use super::requests::Requests;

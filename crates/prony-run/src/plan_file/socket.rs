@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use prony_core::plan::{CallSpec, SocketStep, Wait};
-use prony_core::script::{Awaited, Content, Template};
-use prony_core::target::{Url, UrlKind};
+use prony_plan::plan::{CallSpec, SocketStep, Wait};
+use prony_plan::script::{Awaited, Content, Template};
+use prony_plan::target::{Url, UrlKind};
 use toml::de::DeValue;
 
 use super::body::fill;

@@ -1,6 +1,6 @@
 //! The table `[stream]` of a plan file.
 
-use prony_core::plan::{StreamPlan, TokenPlan};
+use prony_plan::plan::{StreamPlan, TokenPlan};
 
 use super::keyed;
 use super::reader::Section;

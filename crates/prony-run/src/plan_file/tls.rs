@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use prony_core::layer::{check_certificates, check_key};
-use prony_core::plan::TlsSpec;
+use prony_plan::plan::TlsSpec;
+use prony_proto::layer::{check_certificates, check_key};
 
 use super::keyed;
 use super::reader::{Item, Section};

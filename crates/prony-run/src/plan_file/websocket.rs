@@ -1,6 +1,6 @@
 //! The table `[websocket]` of a plan file.
 
-use prony_core::plan::{Plan, WebSocketPlan};
+use prony_plan::plan::{Plan, WebSocketPlan};
 
 use super::grpc::explain_messages;
 use super::keyed;

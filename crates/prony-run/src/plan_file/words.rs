@@ -1,9 +1,9 @@
 //! The words of a plan file, for reading and writing.
 
-use prony_core::plan::{
+use prony_plan::plan::{
     AtLimit, Cookies, HttpVersion, Lost, OnFailure, Pick, Placement, RetryOn, TokenDialect,
 };
-use prony_core::script::{Exhausted, PickRow};
+use prony_plan::script::{Exhausted, PickRow};
 
 /// Words and their meanings.
 pub(super) type Words<T> = &'static [(&'static str, T)];

@@ -1,7 +1,7 @@
 //! What the requests of a plan have in common, which a plan file has once.
 
-use prony_core::plan::{CallSpec, Plan};
-use prony_core::target::{Endpoint, Url, UrlKind};
+use prony_plan::plan::{CallSpec, Plan};
+use prony_plan::target::{Endpoint, Url, UrlKind};
 
 use super::requests::authority;
 

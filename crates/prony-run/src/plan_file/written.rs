@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plain::{self, Sink};
-use prony_core::plan::{CallSpec, Expect};
-use prony_core::units::Span;
-use prony_core::vars::Template;
+use prony_base::plain::{self, Sink};
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Expect};
+use prony_plan::vars::Template;
 
 pub(super) fn expectations(expect: &Expect) -> Vec<(&'static str, String)> {
     let key = if expect.is_of_grpc() { "expect-grpc" } else { "expect" };

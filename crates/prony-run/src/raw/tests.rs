@@ -4,8 +4,8 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use prony_core::merge::Merge;
-use prony_core::units::Span;
+use prony_base::merge::Merge;
+use prony_base::units::Span;
 use prony_server::serve::{Latency, ServerBehavior};
 use prony_sim::Extras;
 
@@ -15,12 +15,12 @@ use crate::plan_file::tests::plan;
 mod streams;
 
 /// The file of a simulated run with this plan on `threads` threads, and the counters of the report.
-fn simulated(name: &str, text: &str, threads: u32) -> (String, prony_core::record::Tally) {
+fn simulated(name: &str, text: &str, threads: u32) -> (String, prony_tally::record::Tally) {
     let (file, all) = simulated_bytes(name, text, threads);
     (String::from_utf8(file).unwrap(), all)
 }
 
-fn simulated_bytes(name: &str, text: &str, threads: u32) -> (Vec<u8>, prony_core::record::Tally) {
+fn simulated_bytes(name: &str, text: &str, threads: u32) -> (Vec<u8>, prony_tally::record::Tally) {
     let latency = Latency::Exponential(Span::from_millis(2));
     let server = ServerBehavior { latency, ..ServerBehavior::default() };
     against(&server, name, text, threads)
@@ -31,7 +31,7 @@ fn against(
     name: &str,
     text: &str,
     threads: u32,
-) -> (Vec<u8>, prony_core::record::Tally) {
+) -> (Vec<u8>, prony_tally::record::Tally) {
     let dir = tempfile::tempdir().unwrap();
     let (path, plan) = (dir.path().join(name), plan(text));
     let (file, taps) = RawFile::begin(&path, &plan, true).unwrap();
@@ -39,7 +39,7 @@ fn against(
     let parts = prony_sim::simulate(&plan, threads, 7, server, &extras);
     assert_eq!(file.note(), None);
     file.end().unwrap();
-    let mut all = prony_core::record::Tally::default();
+    let mut all = prony_tally::record::Tally::default();
     for (warm, main, _) in parts {
         all.merge(&main);
         if let Some(warm) = warm {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use prony_core::target::Endpoint;
+use prony_plan::target::Endpoint;
 
 use super::tree;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The ticks of the CPU time of a process per second, on every Linux but those of Alpha and IA-64.

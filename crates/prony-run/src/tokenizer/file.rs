@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use prony_core::tokenizer::CountTokens;
+use prony_plan::tokenizer::CountTokens;
 use tokenizers::Tokenizer;
 
 use crate::error::Error;

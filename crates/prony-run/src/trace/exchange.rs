@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use prony_base::fault::Fault;
+use prony_base::plain;
+use prony_base::secret::{HIDDEN, shown_path};
+use prony_base::units::Span;
 use prony_core::engine::EndedRequest;
-use prony_core::fault::Fault;
-use prony_core::plain;
-use prony_core::plan::{CallSpec, Plan, SocketStep, status_text};
-use prony_core::proto::Reply;
-use prony_core::record::Stamps;
-use prony_core::secret::{HIDDEN, shown_path};
-use prony_core::units::Span;
+use prony_plan::plan::{CallSpec, Plan, SocketStep, status_text};
+use prony_proto::proto::Reply;
 use prony_report::redact::may_repeat_secret;
 use prony_report::{units, words};
+use prony_tally::record::Stamps;
 
 /// How many bytes of a body are shown.
 const BODY_MAX: usize = 200;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::http2::frame::{HEADER, Head, flag, kind, unpadded};
-use prony_core::http2::hpack::Decoder;
-use prony_core::units::ConnId;
+use prony_base::http2::frame::{HEADER, Head, flag, kind, unpadded};
+use prony_base::http2::hpack::Decoder;
+use prony_base::units::ConnId;
 
 /// The longest list of headers that is read, in bytes.
 const LIST_MAX: usize = 1 << 20;

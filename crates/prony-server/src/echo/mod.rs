@@ -1,6 +1,6 @@
 //! The responder of the round-trip tests: it answers every message of every client at once.
 //!
-//! It supports both framings of the echo protocol ([`prony_core::frame`]), distinguished by the
+//! It supports both framings of the echo protocol ([`prony_base::frame`]), distinguished by the
 //! first byte of a connection. Messages are discarded as they arrive, so their length uses no
 //! memory. The replies that a client does not read are limited.
 
@@ -12,11 +12,11 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt;
 
-use prony_core::fault::Fault;
-use prony_core::frame::{HEADER, Header, Kind};
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
-use prony_core::merge::Merge;
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::frame::{HEADER, Header, Kind};
+use prony_base::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_base::merge::Merge;
+use prony_base::units::{ConnId, Nanos, Span};
 use serde::Serialize;
 
 use crate::slots::Slots;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use prony_core::frame::{self, HEADER, Header, Kind, LENGTH, OPENING};
-use prony_core::units::ConnId;
+use prony_base::frame::{self, HEADER, Header, Kind, LENGTH, OPENING};
+use prony_base::units::ConnId;
 
 use super::EchoBehavior;
 

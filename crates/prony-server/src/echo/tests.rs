@@ -1,7 +1,7 @@
 //! Tests of the responder with recorded bytes of the old client, cut in any way, and with invalid
 //! bytes.
 
-use prony_core::frame::{LENGTH, MAGIC, opening};
+use prony_base::frame::{LENGTH, MAGIC, opening};
 
 use super::*;
 

@@ -1,10 +1,10 @@
 //! Broadcasts of WebSocket: each message of a connection is sent to all others, unless the server
 //! is to make mistakes.
 
-use prony_core::machine::Action;
-use prony_core::rng::{self, Stream};
-use prony_core::units::{ConnId, Nanos};
-use prony_core::websocket::CloseCode;
+use prony_base::machine::Action;
+use prony_base::rng::{self, Stream};
+use prony_base::units::{ConnId, Nanos};
+use prony_base::websocket::CloseCode;
 
 use super::Serve;
 use super::answer::Answer;

@@ -4,9 +4,9 @@
 //! the windows of HTTP/2). If all connections together use too much, those that use most are
 //! closed.
 
-use prony_core::machine::{Action, CloseHow};
-use prony_core::units::{ConnId, Nanos};
-use prony_core::websocket::CloseCode;
+use prony_base::machine::{Action, CloseHow};
+use prony_base::units::{ConnId, Nanos};
+use prony_base::websocket::CloseCode;
 
 use super::answer::Answer;
 use super::conn::Conn;

@@ -1,7 +1,7 @@
 //! A message of WebSocket that is to be sent to all others.
 
-use prony_core::units::ConnId;
-use prony_core::websocket::Opcode;
+use prony_base::units::ConnId;
+use prony_base::websocket::Opcode;
 
 use super::work::ENTRY;
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use prony_core::units::{ConnId, Nanos};
+use prony_base::units::{ConnId, Nanos};
 
 use super::answer::{ANSWERS_WAITING, Answer};
 use super::cast::Held;

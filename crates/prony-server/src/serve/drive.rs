@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
-use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos};
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos};
 
 use super::Serve;
 

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
-use prony_core::rng::{self, Stream};
-use prony_core::units::{Nanos, Span};
+use prony_base::rng::{self, Stream};
+use prony_base::units::{Nanos, Span};
 
 use super::behavior::EventBehavior;
 use super::model::{Model, Prompt};

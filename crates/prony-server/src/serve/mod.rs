@@ -35,11 +35,11 @@ mod ws;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use prony_core::http2::PREFACE;
-use prony_core::machine::{Action, CloseHow};
-use prony_core::rng::{self, Stream};
-use prony_core::units::{ConnId, Nanos, Span};
-use prony_core::websocket::Deflater;
+use prony_base::http2::PREFACE;
+use prony_base::machine::{Action, CloseHow};
+use prony_base::rng::{self, Stream};
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_base::websocket::Deflater;
 
 pub use behavior::{
     BehaviorError, BroadcastFaults, Change, CloseAfter, EventBehavior, Latency, ServerBehavior,

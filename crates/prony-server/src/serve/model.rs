@@ -306,8 +306,8 @@ mod tests {
     /// What a client reads of every reply is what the model has written.
     #[test]
     fn replies_are_those_that_clients_read() {
-        use prony_core::events::{Finish, Reader, Rules, Said};
-        use prony_core::plan::{StreamFormat, StreamPlan, TokenDialect, TokenPlan};
+        use prony_plan::events::{Finish, Reader, Rules, Said};
+        use prony_plan::plan::{StreamFormat, StreamPlan, TokenDialect, TokenPlan};
         for api in [Api::Chat, Api::Completions, Api::Messages] {
             let dialect =
                 if api == Api::Messages { TokenDialect::Anthropic } else { TokenDialect::OpenAi };
@@ -333,7 +333,7 @@ mod tests {
                     let tokens = Some(TokenPlan::new(dialect));
                     let rules = Rules::new(&StreamPlan { tokens, ..StreamPlan::new(format) });
                     let (mut reader, mut n, mut all) = (Reader::default(), 0, Said::default());
-                    let mut see = |message: prony_core::events::Message| {
+                    let mut see = |message: prony_plan::events::Message| {
                         n += u64::from(message.has_content);
                         let said = message.said;
                         all.input = said.input.or(all.input);
@@ -342,7 +342,7 @@ mod tests {
                         assert!(!said.is_error);
                     };
                     reader.read(&rules, &body, &mut see).expect("short");
-                    if let prony_core::events::Ending::Message(message) = reader.end(&rules) {
+                    if let prony_plan::events::Ending::Message(message) = reader.end(&rules) {
                         see(message);
                     }
                     let finish = if output == 6 { Finish::Length } else { Finish::Stop };

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use prony_core::grpc::Status;
+use prony_base::grpc::Status;
 
 use super::reply::{After, PIECE, Reply, Rest};
 use super::served::Served;

@@ -2,7 +2,7 @@
 //! headers.
 
 use memchr::memchr;
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::model::Api;
 

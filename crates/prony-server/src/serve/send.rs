@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use prony_core::machine::CloseHow;
-use prony_core::units::{ConnId, Nanos};
+use prony_base::machine::CloseHow;
+use prony_base::units::{ConnId, Nanos};
 
 use super::answer::Answer;
 use super::cast::CASTS;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use prony_core::grpc::Status;
-use prony_core::merge::Merge;
+use prony_base::grpc::Status;
+use prony_base::merge::Merge;
 use serde::{Deserialize, Serialize};
 
 /// The server's counters. Invariant:

@@ -1,7 +1,7 @@
 //! The state of a connection of WebSocket, and the frames of a server.
 
-use prony_core::units::Nanos;
-use prony_core::websocket::{
+use prony_base::units::Nanos;
+use prony_base::websocket::{
     Agreed, Close, CloseCode, Event, Frame, Kind, MESSAGE_MAX, Opcode, Reader, Role, Violation,
 };
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::num::NonZeroU32;
 
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::behavior::Stalls;
 

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use prony_core::machine::CloseHow;
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::machine::CloseHow;
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::{LINGER, Serve};
 

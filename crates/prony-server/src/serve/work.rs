@@ -2,7 +2,7 @@
 //! by the next calls, after the sockets were checked: no client keeps the server from others, or
 //! from a signal to stop.
 
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 
 /// How many services, events or pushed messages one call handles.
 pub(super) const STEPS: usize = 1_024;

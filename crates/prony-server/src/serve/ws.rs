@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::io::Write as _;
 
-use prony_core::rng::{self, Stream};
-use prony_core::units::{ConnId, Nanos};
-use prony_core::websocket::{Agreed, CloseCode, Frame, Opcode, RequestFields};
+use prony_base::rng::{self, Stream};
+use prony_base::units::{ConnId, Nanos};
+use prony_base::websocket::{Agreed, CloseCode, Frame, Opcode, RequestFields};
 
 use super::Serve;
 use super::answer::Answer;

@@ -11,10 +11,10 @@ mod tests;
 use std::collections::VecDeque;
 use std::fmt;
 
-use prony_core::fault::Fault;
-use prony_core::layer::{Identity, ServerTls};
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos};
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos};
+use prony_proto::layer::{Identity, ServerTls};
 use serde::Serialize;
 
 /// A machine with TLS.

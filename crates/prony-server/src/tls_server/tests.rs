@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::Arc;
 
-use prony_core::frame::{HEADER, Header, Kind};
+use prony_base::frame::{HEADER, Header, Kind};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};

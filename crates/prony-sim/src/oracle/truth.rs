@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::{Fault, FaultClass};
-use prony_core::plan::{Load, Plan};
-use prony_core::record::hist::Hist;
-use prony_core::record::{NameTally, Reconnects, Tally};
-use prony_core::schedule::Schedule;
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Load, Plan};
+use prony_plan::schedule::Schedule;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{NameTally, Reconnects, Tally};
 
 use super::{ObservedRequest, Oracle};
 

@@ -5,9 +5,9 @@ mod ledger;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use prony_core::http2::frame::{self, Code, HEADER, Head, flag, kind};
-use prony_core::http2::{PREFACE, STREAM_MAX, hpack};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::http2::frame::{self, Code, HEADER, Head, flag, kind};
+use prony_base::http2::{PREFACE, STREAM_MAX, hpack};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::{Connections, ServerAction, ServerModel};
 use ledger::Ledger;

@@ -1,6 +1,6 @@
 //! A server with protocol errors and failures of every kind.
 
-use prony_core::units::{ConnId, Span};
+use prony_base::units::{ConnId, Span};
 
 use super::{Connections, ServerAction, ServerModel};
 use crate::rng::Rng;
@@ -111,7 +111,7 @@ impl Hostile {
         }
     }
 
-    fn soon(&mut self, conns: &Connections) -> prony_core::units::Nanos {
+    fn soon(&mut self, conns: &Connections) -> prony_base::units::Nanos {
         conns.now() + self.rng.up_to(Span::from_millis(5))
     }
 }

@@ -8,9 +8,9 @@ mod station;
 
 use std::collections::VecDeque;
 
-use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos};
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos};
 
 use crate::oracle::wire::{Mark, Parser};
 use crate::queue::Queue;

@@ -1,6 +1,6 @@
 //! A server that follows a script: exact bytes at exact times.
 
-use prony_core::units::{ConnId, Span};
+use prony_base::units::{ConnId, Span};
 
 use super::{Connections, ServerAction, ServerModel};
 

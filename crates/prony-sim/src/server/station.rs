@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::{Connections, ServerAction, ServerModel};
 use crate::oracle::wire::number_of;

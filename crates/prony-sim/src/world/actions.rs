@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use prony_core::machine::{Action, CloseHow, KernelStamp, Passed};
-use prony_core::units::{ConnId, Span};
+use prony_base::machine::{Action, CloseHow, KernelStamp, Passed};
+use prony_base::units::{ConnId, Span};
 
 use super::{CLIENT, Conn, End, EndState, Event, LIVELOCK, World};
 use crate::link::{ConnectResult, Pipe, Segment};

@@ -1,8 +1,8 @@
 //! Handles the events of the network, and calls the machines.
 
-use prony_core::fault::Fault;
-use prony_core::machine::{KernelStamp, Machine, StopRequest};
-use prony_core::units::Nanos;
+use prony_base::fault::Fault;
+use prony_base::machine::{KernelStamp, Machine, StopRequest};
+use prony_base::units::Nanos;
 
 use super::{CLIENT, End, EndState, Event, SERVER, World};
 use crate::link::Segment;

@@ -1,7 +1,7 @@
 //! The virtual world: one clock, one heap of events, clients and servers that are [`Machine`]s, and
 //! the network between them.
 //!
-//! The world is a driver, and follows the contract of [`prony_core::machine`]. If a machine breaks
+//! The world is a driver, and follows the contract of [`prony_base::machine`]. If a machine breaks
 //! the contract, the world panics and says how. The setup and its seed determine everything: the
 //! same seed gives the same outcome to the byte.
 
@@ -12,13 +12,13 @@ mod pauses;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use prony_base::fault::Fault;
+use prony_base::feed::Feeds;
+use prony_base::machine::{Machine, StopRequest};
+use prony_base::meter::Stalls;
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_core::engine::{Contact, Taps};
-use prony_core::fault::Fault;
-use prony_core::feed::Feeds;
-use prony_core::machine::{Machine, StopRequest};
-use prony_core::meter::Stalls;
-use prony_core::tokenizer::Tokenizers;
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_plan::tokenizer::Tokenizers;
 
 use crate::link::{Link, Pipe};
 use crate::oracle::Oracle;
@@ -48,10 +48,10 @@ pub struct Setup {
     /// Whether the world calls `on_poll` of the clients.
     pub report_polls: bool,
     /// Whether the clients keep the timestamps of every success
-    /// ([`prony_core::record::Tally::kept`]).
+    /// ([`prony_tally::record::Tally::kept`]).
     pub keep_requests: bool,
     /// Whether the clients keep the service times over time
-    /// ([`prony_core::record::Tally::service_series`]).
+    /// ([`prony_tally::record::Tally::service_series`]).
     pub keep_service: bool,
     /// What has the requests of a plan of a log.
     pub feeds: Option<Feeds>,

@@ -1,8 +1,8 @@
 //! Pauses of the clients, in which they do not run: another process has the processor, a CPU quota
 //! is used up, or the process is stopped. Events of a paused client are handled when it resumes.
 
-use prony_core::meter::Stalls;
-use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
+use prony_base::meter::Stalls;
+use prony_base::units::{Nanos, Poll, PreviousPoll, Span};
 
 use super::{CLIENT, EndState, Event, SERVER, World};
 use crate::rng::Rng;

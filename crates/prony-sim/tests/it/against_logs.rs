@@ -5,12 +5,12 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use prony_core::director::METHODS;
-use prony_core::meter::WorkerStats;
-use prony_core::plan::{CallSpec, Load, Plan, Stop};
-use prony_core::rng::{Sequence, Stream};
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::units::Span;
+use prony_base::director::METHODS;
+use prony_base::meter::WorkerStats;
+use prony_base::rng::{Sequence, Stream};
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Load, Plan, Stop};
+use prony_plan::schedule::{Arrivals, RatePlan};
 use prony_replay::{Format, Replay, SPEED, Settings, Shape, Source};
 use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;

@@ -1,8 +1,8 @@
 //! P7 without jitter: requests reach the server at the times of the schedule, to the nanosecond.
 
-use prony_core::plan::Load;
-use prony_core::schedule::{Arrivals, RatePlan, Schedule};
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::Load;
+use prony_plan::schedule::{Arrivals, RatePlan, Schedule};
 use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;

@@ -5,16 +5,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use prony_core::plan::{
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_plan::plan::{
     Burst, CallSpec, Cookies, HttpVersion, Plan, SessionKind, Sessions, Stop, Think,
 };
-use prony_core::record::Tally;
-use prony_core::script::{Extract, Place};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_plan::script::{Extract, Place};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Connections, Event, FrameServer, Server, ServerAction, ServerModel, Turn};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::plans::{assert_invariants, closed, get, ms};
 

@@ -1,17 +1,17 @@
 //! P20: the reported bottleneck of runs with a known one: the rate, the connections, the pipelines,
 //! the station's servers, the streams, or the server's limit of streams and its windows.
 
-use prony_core::machine::Machine;
-use prony_core::plan::{CallSpec, Http2Spec, Load, Plan, Stop, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::machine::Machine;
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Http2Spec, Load, Plan, Stop, Think};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Latency, Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::{Pauses, Setup};
 use prony_stats::summary::{Bottleneck, Queued, RunInfo};
+use prony_tally::record::Tally;
 
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, summed};

@@ -1,9 +1,8 @@
 //! Broadcasts over WebSocket: times by arithmetic, and a server whose mistakes are known.
 
-use prony_core::machine::StopRequest;
-use prony_core::plan::{BroadcastPlan, Expect, MessagePlan, Plan, Stop, Think, WebSocketPlan};
-use prony_core::record::{Broadcast, Tally};
-use prony_core::units::{Nanos, Span};
+use prony_base::machine::StopRequest;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{BroadcastPlan, Expect, MessagePlan, Plan, Stop, Think, WebSocketPlan};
 use prony_server::serve::{
     BroadcastFaults, Latency, Serve, Served, ServerBehavior, Share, SocketBehavior, Stall, Stalls,
 };
@@ -11,6 +10,7 @@ use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
+use prony_tally::record::{Broadcast, Tally};
 
 use crate::faults::random_setup;
 use crate::plans::{Seed, assert_invariants, closed, has_all_seeds, ms, seeds};

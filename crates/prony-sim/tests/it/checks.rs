@@ -4,19 +4,19 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use prony_core::plan::{
+use prony_base::units::{ConnId, Span};
+use prony_plan::plan::{
     Alternative, Burst, CallSpec, Check, Checks, Control, Expect, Gate, Group, GroupPart,
     OnFailure, Plan, SessionKind, Sessions, Stop, Switch, Think,
 };
-use prony_core::record::{CheckTally, GroupTally, Tally};
-use prony_core::schedule::Arrivals;
-use prony_core::units::{ConnId, Span};
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;
 use prony_stats::summary::{Outcome as Decided, RunInfo, Summary};
+use prony_tally::record::{CheckTally, GroupTally, Tally};
 
 use crate::plans::{assert_invariants, closed, get, ms, numbered, open};
 

@@ -1,11 +1,11 @@
 //! Servers that close each connection after a number of replies: requests that were sent after the
 //! last one are not lost.
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_plan::plan::{
     Burst, Cookies, Load, Lost, OnFailure, Pick, Plan, SessionKind, Sessions, Stop, Think,
 };
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_plan::schedule::Arrivals;
 use prony_sim::Outcome;
 use prony_sim::link::Link;
 use prony_sim::load;

@@ -10,16 +10,16 @@
 
 use std::env;
 
-use prony_core::plan::{CallSpec, Load, Plan, Stop};
-use prony_core::record::hist::Hist;
-use prony_core::rng::{Sequence, Stream};
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_base::rng::{Sequence, Stream};
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Load, Plan, Stop};
+use prony_plan::schedule::{Arrivals, RatePlan};
+use prony_plan::target::Endpoint;
 use prony_server::serve::{Latency, ServerBehavior};
 use prony_stats::comparison::{
     Answer, Comparison, Design, Figure, Held, MARGIN, Measured, Outcome, Rounds,
 };
+use prony_tally::record::hist::Hist;
 
 /// Comparisons per row in every test run.
 const RUNS: u64 = 40;

@@ -7,9 +7,9 @@
 
 use std::env;
 
-use prony_core::plan::{Plan, Stop};
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Plan, Stop};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Latency, Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;

@@ -1,10 +1,10 @@
 //! What an undecided comparison says that it would take: against the rounds that the same
 //! comparison takes if it goes on. Blocks are drawn: independent times with a known difference.
 
-use prony_core::record::hist::Hist;
-use prony_core::rng::{Sequence, Stream};
-use prony_core::units::Span;
+use prony_base::rng::{Sequence, Stream};
+use prony_base::units::Span;
 use prony_stats::comparison::{Comparison, Design, Figure, MARGIN, Measured, Outcome, Rounds};
+use prony_tally::record::hist::Hist;
 
 /// Undecided comparisons per row.
 const RUNS: usize = 50;

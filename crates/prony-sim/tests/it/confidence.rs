@@ -3,11 +3,11 @@
 use std::env;
 use std::fmt::Write as _;
 
-use prony_core::record::Tally;
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_sim::rng::Rng;
 use prony_sim::server::ServiceTime;
 use prony_stats::summary::confidence::{Confidence, Interval, NoInterval};
+use prony_tally::record::Tally;
 
 /// The mean service time of every station.
 pub(crate) const SERVICE: Span = Span::from_millis(1);

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, Span};
 use prony_core::engine::{Contact, PATIENCE};
-use prony_core::fault::Fault;
-use prony_core::plan::{Plan, Stop, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::target::Endpoint;
-use prony_core::units::{Nanos, Span};
+use prony_plan::plan::{Plan, Stop, Think};
+use prony_plan::schedule::Arrivals;
+use prony_plan::target::Endpoint;
 use prony_sim::link::{ConnectFaults, Link};
 use prony_sim::load;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::http2::http2;
 use crate::plans::{assert_invariants, at, closed, get, ms, open};

@@ -1,19 +1,19 @@
 //! Schedules of messages that a server cuts short: what was not sent is counted, however well the
 //! stream has ended.
 
-use prony_core::fault::Fault;
-use prony_core::http2::frame::Code;
-use prony_core::plan::{MessagePlan, Plan, StreamFormat, StreamPlan};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::{ConnId, Span};
-use prony_core::websocket::accept_of;
+use prony_base::fault::Fault;
+use prony_base::http2::frame::Code;
+use prony_base::units::{ConnId, Span};
+use prony_base::websocket::accept_of;
+use prony_plan::plan::{MessagePlan, Plan, StreamFormat, StreamPlan};
+use prony_plan::schedule::Arrivals;
 use prony_sim::Outcome;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Connections, Event, FrameServer, Server, ServerAction, ServerModel, Turn};
 use prony_sim::world::Setup;
 use prony_stats::summary::{self, RunInfo};
+use prony_tally::record::Tally;
 
 use crate::http2::http2;
 use crate::messages::with_messages;

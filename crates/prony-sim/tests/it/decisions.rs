@@ -3,15 +3,15 @@
 
 use std::env;
 
-use prony_core::meter::WorkerStats;
-use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
-use prony_core::record::{Tally, TimeLowerBound};
-use prony_core::target::Endpoint;
-use prony_core::threshold::Threshold;
-use prony_core::units::{Nanos, Span};
+use prony_base::meter::WorkerStats;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
+use prony_plan::target::Endpoint;
+use prony_plan::threshold::Threshold;
 use prony_sim::rng::Rng;
 use prony_sim::server::ServiceTime;
 use prony_stats::summary::{Checked, Outcome, RunInfo, Summary};
+use prony_tally::record::{Tally, TimeLowerBound};
 
 use crate::confidence::{HEAVY, SERVICE, Station};
 

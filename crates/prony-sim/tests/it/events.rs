@@ -1,11 +1,10 @@
 //! Streams of messages in the bodies of replies, against prony's target server and scripted ones:
 //! times by arithmetic and by a known distribution, bounds, faults, counters of both sides.
 
-use prony_core::fault::Fault;
-use prony_core::plan::{HttpVersion, Plan, StreamFormat, StreamPlan, Think};
-use prony_core::record::{StreamBodies, StreamTime, Tally, Times};
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
+use prony_plan::plan::{HttpVersion, Plan, StreamFormat, StreamPlan, Think};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{EventBehavior, Latency, Serve, Served, ServerBehavior, Share};
 use prony_sim::link::Link;
 use prony_sim::load;
@@ -13,6 +12,7 @@ use prony_sim::rng::Rng;
 use prony_sim::server::{Scripted, Server, Step};
 use prony_sim::world::Setup;
 use prony_stats::summary::confidence::{Confidence, Interval};
+use prony_tally::record::{StreamBodies, StreamTime, Tally, Times};
 
 use crate::faults::random_setup;
 use crate::http2::http2;
@@ -74,7 +74,7 @@ fn times_of_events_are_those_of_arithmetic() {
         assert_eq!(bodies(&t), expected);
         let times = &t.times;
         // Only the first request waits for the connection.
-        let all = |hist: &prony_core::record::hist::Hist| (hist.count(), hist.min(), hist.max());
+        let all = |hist: &prony_tally::record::hist::Hist| (hist.count(), hist.min(), hist.max());
         let connect = |n, least| (n, Some(ms(least)), Some(ms(least + 1)));
         assert_eq!(all(&times.first_message), connect(20, 21));
         assert_eq!(all(&times.first_content), connect(20, 26));

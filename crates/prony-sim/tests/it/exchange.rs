@@ -1,16 +1,16 @@
 //! Round trips to the responder: the times follow from arithmetic, and both sides' counts agree.
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Exchange, Framing, Load, Message, Plan, Stop, Think};
+use prony_plan::schedule::{Arrivals, RatePlan};
 use prony_server::echo::{Echo, EchoBehavior};
 use prony_sim::link::{ConnectFaults, Link};
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use crate::plans::{assert_invariants, closed, ms};
 

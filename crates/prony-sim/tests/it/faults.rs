@@ -1,15 +1,15 @@
 //! With failures of every kind: the counters agree, the run ends, and no connection stays open.
 
-use prony_core::fault::Fault;
-use prony_core::machine::{Machine, StopRequest};
-use prony_core::plan::{Alternative, AtLimit, Control, Gate, Retry, RetryOn, Switch, Until};
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::machine::{Machine, StopRequest};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Alternative, AtLimit, Control, Gate, Retry, RetryOn, Switch, Until};
+use prony_plan::plan::{
     Burst, Cookies, Expect, HttpVersion, Load, Lost, OnFailure, Pick, Plan, SessionKind, Sessions,
     Stop, Think,
 };
-use prony_core::schedule::Arrivals;
-use prony_core::target::Endpoint;
-use prony_core::units::{Nanos, Span};
+use prony_plan::schedule::Arrivals;
+use prony_plan::target::Endpoint;
 use prony_sim::link::{ConnectFaults, Link};
 use prony_sim::load;
 use prony_sim::rng::Rng;

@@ -4,16 +4,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use prony_core::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
-use prony_core::record::hist::Hist;
-use prony_core::schedule::{Arrivals, RatePiece, RatePlan, Schedule};
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
+use prony_plan::schedule::{Arrivals, RatePiece, RatePlan, Schedule};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::oracle::histogram_mismatch;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
+use prony_tally::record::hist::Hist;
 
 use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, seeds};
 

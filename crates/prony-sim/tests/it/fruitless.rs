@@ -2,16 +2,16 @@
 //! meter does not turn into a busy loop, and servers that only recycle their connections are not
 //! slowed down.
 
-use prony_core::fault::Fault;
-use prony_core::http2::frame::Code;
-use prony_core::plan::{Load, Plan, Stop, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::http2::frame::Code;
+use prony_base::units::Span;
+use prony_plan::plan::{Load, Plan, Stop, Think};
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Event, FrameServer, Scripted, Server, ServiceTime, Station, Step};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::http2::http2;
 use crate::plans::{assert_invariants, closed, ms, open};

@@ -1,11 +1,11 @@
 //! Loads that stop when their goals are reached: the report must reach the goals too.
 
-use prony_core::plan::{Load, Plan, Stop};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Load, Plan, Stop};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Latency, ServerBehavior};
 use prony_stats::summary::confidence::{Goal, Watch};
+use prony_tally::record::Tally;
 
 use crate::plans::{ms, open};
 

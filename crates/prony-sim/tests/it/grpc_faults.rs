@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::Fault;
-use prony_core::grpc::{Status, prefix};
-use prony_core::http2::frame::Code;
-use prony_core::plan::{CallSpec, Expect, GrpcCall, Load, Plan, Think};
-use prony_core::record::Tally;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::grpc::{Status, prefix};
+use prony_base::http2::frame::Code;
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Expect, GrpcCall, Load, Plan, Think};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Event, FrameServer, Seen, Server, Turn};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, closed, ms};

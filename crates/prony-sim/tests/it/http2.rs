@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use prony_core::fault::Fault;
-use prony_core::http2::frame::Settings;
-use prony_core::merge::Merge;
-use prony_core::plan::{Http2Spec, HttpVersion, Load, Placement, Plan, Think};
-use prony_core::schedule::Arrivals;
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::http2::frame::Settings;
+use prony_base::merge::Merge;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Http2Spec, HttpVersion, Load, Placement, Plan, Think};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Latency, Serve, ServerBehavior, Share, Stall, Stalls, StatusMix};
 use prony_sim::link::Link;
 use prony_sim::load;

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_plan::plan::{
     Burst, CallSpec, Check, Checks, Expect, Http2Spec, Plan, SessionKind, Sessions, Think,
 };
-use prony_core::schedule::Arrivals;
-use prony_core::script::{Extract, Place};
-use prony_core::units::Span;
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::{Extract, Place};
 use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;

@@ -1,17 +1,17 @@
 //! The parts of response times from the kernel's timestamps, with known delays of the kernel: each
 //! part is exact, and the parts add up.
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Plan, Think};
-use prony_core::record::Phases;
-use prony_core::record::hist::Hist;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
+use prony_plan::plan::{Plan, Think};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Latency, Serve, ServerBehavior, Share};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::{Card, Kernel, Setup};
 use prony_sim::{Outcome, load};
+use prony_tally::record::Phases;
+use prony_tally::record::hist::Hist;
 
 use crate::plans::{Seed, assert_invariants, closed, ms, numbered, open, seeds};
 

@@ -6,7 +6,7 @@
 //! rounds up by at most 0.1 %. So 400,000 times are enough for 1 %, and the 99.9th percentile
 //! (0.72 %) is not among those that can be decided.
 
-use prony_core::record::hist::Hist;
+use prony_tally::record::hist::Hist;
 
 /// How far a figure may be from the true one.
 pub(crate) const BOUND: f64 = 0.01;

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use prony_core::director::METHODS;
-use prony_core::feed::{Entry, Fed, Feed, Feeds};
-use prony_core::plan::{CallSpec, HttpVersion, Load, Plan, Stop};
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::units::{Nanos, Span};
+use prony_base::director::METHODS;
+use prony_base::feed::{Entry, Fed, Feed, Feeds};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{CallSpec, HttpVersion, Load, Plan, Stop};
+use prony_plan::schedule::{Arrivals, RatePlan};
 use prony_replay::{By, Replay, Settings, Shape, Source};
 use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;

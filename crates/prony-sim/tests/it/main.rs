@@ -26,7 +26,7 @@ mod h2_crate;
 mod http2;
 mod http2_bodies;
 mod http2_faults;
-#[path = "../../../prony-core/tests/identity/mod.rs"]
+#[path = "../../../prony-proto/tests/identity/mod.rs"]
 mod identity;
 mod kernel_timestamps;
 mod known;

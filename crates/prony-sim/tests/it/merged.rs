@@ -3,22 +3,22 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::merge::Merge;
-use prony_core::plan::{Framing, Load, Resume, Think, TlsVersion};
-use prony_core::proto::StreamCounts;
-use prony_core::record::hist::Hist;
-use prony_core::record::{
-    Broadcast, CheckTally, ClientTally, Connections, Finished, GroupTally, KindTally, Messages,
-    NameTally, Phases, Pings, ProxyTally, Reconnects, RedirectTally, SessionTally, StepTally,
-    StreamBodies, StreamMessages, StreamSizes, Tally, Times, TlsTally, TokenTally,
-};
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::merge::Merge;
+use prony_base::units::Span;
+use prony_plan::plan::{Framing, Load, Resume, Think, TlsVersion};
+use prony_plan::schedule::Arrivals;
+use prony_proto::proto::StreamCounts;
 use prony_server::serve::{Latency, Serve, Share};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::{Card, Kernel, Setup};
 use prony_sim::{Outcome, load};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{
+    Broadcast, CheckTally, ClientTally, Connections, Finished, GroupTally, KindTally, Messages,
+    NameTally, Phases, Pings, ProxyTally, Reconnects, RedirectTally, SessionTally, StepTally,
+    StreamBodies, StreamMessages, StreamSizes, Tally, Times, TlsTally, TokenTally,
+};
 
 use crate::checks::random_checks;
 use crate::exchange::{exchange_plan, responder};

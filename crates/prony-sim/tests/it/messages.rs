@@ -1,18 +1,18 @@
 //! Messages in streams of gRPC on a schedule of their own, against prony's target server: times by
 //! arithmetic, freezes, windows, counters of both sides.
 
-use prony_core::fault::Fault;
-use prony_core::grpc::prefix;
-use prony_core::machine::StopRequest;
-use prony_core::plan::{CallSpec, Expect, GrpcCall, Http2Spec, MessagePlan, Plan, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::grpc::prefix;
+use prony_base::machine::StopRequest;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{CallSpec, Expect, GrpcCall, Http2Spec, MessagePlan, Plan, Think};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Latency, Serve, ServerBehavior, Stall, Stalls};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::faults::random_setup;
 use crate::http2::http2;

@@ -3,16 +3,16 @@
 
 use std::collections::HashMap;
 
-use prony_core::plan::{Burst, Group, GroupPart, Load, Plan, SessionKind, Sessions, Stop, Think};
-use prony_core::record::{GroupTally, Tally};
-use prony_core::schedule::{Arrivals, Schedule};
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Burst, Group, GroupPart, Load, Plan, SessionKind, Sessions, Stop, Think};
+use prony_plan::schedule::{Arrivals, Schedule};
 use prony_sim::link::Link;
 use prony_sim::oracle::ObservedRequest;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::{Pauses, Setup};
 use prony_sim::{Outcome, load};
+use prony_tally::record::{GroupTally, Tally};
 
 use crate::plans::{Seed, assert_invariants, closed, get, ms, numbered, open};
 

@@ -4,15 +4,15 @@
 mod broken;
 mod good;
 
-use prony_core::fault::Fault;
-use prony_core::record::{StreamBodies, Tally, TokenTally};
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Event, FrameServer, Scripted, Server, Step, Turn};
 use prony_sim::world::Setup;
+use prony_tally::record::{StreamBodies, Tally, TokenTally};
 
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, open};

@@ -2,14 +2,14 @@
 
 use std::num::NonZeroU32;
 
-use prony_core::merge::Merge;
-use prony_core::meter::WorkerStats;
-use prony_core::plan::{Plan, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::merge::Merge;
+use prony_base::meter::WorkerStats;
+use prony_base::units::Span;
+use prony_plan::plan::{Plan, Think};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Latency, ServerBehavior};
 use prony_sim::{Extras, simulate, simulate_beside};
+use prony_tally::record::Tally;
 
 use crate::plans::{closed, ms, open};
 

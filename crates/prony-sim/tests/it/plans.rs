@@ -1,10 +1,10 @@
 //! Plans and small helpers for the tests.
 
-use prony_core::meter::WorkerStats;
-use prony_core::plan::{CallSpec, Expect, Load, Plan, Stop, Think};
-use prony_core::schedule::{Arrivals, RatePlan, Schedule};
-use prony_core::target::Endpoint;
-use prony_core::units::{Nanos, Span};
+use prony_base::meter::WorkerStats;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{CallSpec, Expect, Load, Plan, Stop, Think};
+use prony_plan::schedule::{Arrivals, RatePlan, Schedule};
+use prony_plan::target::Endpoint;
 use prony_sim::Outcome;
 use prony_sim::oracle::{Truth, violated_invariants};
 use prony_stats::summary::{RunInfo, Summary};

@@ -1,17 +1,17 @@
 //! Requests through a proxy with known delays: what goes to it, when a tunnel is open, and what
 //! counts if it is not.
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Follow, Group, Plan, ProxySpec, RedirectServer, Redirects, Stop, Think};
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
-use prony_core::schedule::Arrivals;
-use prony_core::target::Endpoint;
-use prony_core::units::{ConnId, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Span};
+use prony_plan::plan::{Follow, Group, Plan, ProxySpec, RedirectServer, Redirects, Stop, Think};
+use prony_plan::schedule::Arrivals;
+use prony_plan::target::Endpoint;
 use prony_sim::link::Link;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use crate::plans::{closed, get, ms, numbered, open};
 

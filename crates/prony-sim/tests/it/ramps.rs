@@ -1,8 +1,8 @@
 //! Closed loops whose users start one after the other. In this world, connects and ways take no
 //! time, so each user has one request in flight from its start on.
 
-use prony_core::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
 use prony_sim::link::Link;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
+use prony_base::machine::Machine;
+use prony_base::units::{Nanos, Span};
 use prony_core::engine::Engine;
-use prony_core::machine::Machine;
-use prony_core::plan::{Plan, Stop};
-use prony_core::proto::h1::H1;
-use prony_core::schedule::{Arrivals, RateChange, Schedule};
-use prony_core::units::{Nanos, Span};
+use prony_plan::plan::{Plan, Stop};
+use prony_plan::schedule::{Arrivals, RateChange, Schedule};
+use prony_proto::proto::h1::H1;
 use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::world::Setup;

@@ -1,17 +1,17 @@
 //! Streams that are opened again after they have ended, or after their connection has broken: the
 //! times by arithmetic, and what was missed.
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Expect, Plan, StreamFormat, StreamPlan, Think};
-use prony_core::record::hist::Hist;
-use prony_core::record::{Reconnects, StreamBodies, Tally};
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
+use prony_plan::plan::{Expect, Plan, StreamFormat, StreamPlan, Think};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Serve, Served, ServerBehavior, Share};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Scripted, Server, Step};
 use prony_sim::world::Setup;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{Reconnects, StreamBodies, Tally};
 
 use crate::http2::http2;
 use crate::plans::{assert_invariants, closed, ms, open};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::machine::Machine;
-use prony_core::units::{ConnId, Nanos};
+use prony_base::machine::Machine;
+use prony_base::units::{ConnId, Nanos};
 
 use crate::delegate::delegate;
 

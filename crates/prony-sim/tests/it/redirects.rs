@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Span};
+use prony_plan::plan::{
     Burst, CallSpec, Check, Checks, Cookies, Expect, Follow, Group, GroupPart, HttpVersion,
     OnFailure, Plan, RedirectServer, Redirects, SessionKind, Sessions, Stop, Think,
 };
-use prony_core::record::{GroupTally, RedirectTally, Tally};
-use prony_core::schedule::Arrivals;
-use prony_core::script::{Extract, Place};
-use prony_core::target::Endpoint;
-use prony_core::units::{ConnId, Span};
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::{Extract, Place};
+use prony_plan::target::Endpoint;
 use prony_server::serve::{Latency, Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
+use prony_tally::record::{GroupTally, RedirectTally, Tally};
 
 use crate::meter_added::bounds_of_durations;
 use crate::plans::{assert_invariants, closed, get, ms, open};
@@ -249,7 +249,7 @@ fn other_servers_are_left_alone_and_counted() {
 fn named_servers_are_followed() {
     for connections in [1, 100] {
         let mut plan = following(to(open(10.0, Arrivals::Fixed, 8), "/named"), 10);
-        if let prony_core::plan::Load::Open { connections: most, .. } = &mut plan.load {
+        if let prony_plan::plan::Load::Open { connections: most, .. } = &mut plan.load {
             *most = connections;
         }
         plan.endpoints.push(Endpoint::Tcp { host: "named".into(), port: 81 });

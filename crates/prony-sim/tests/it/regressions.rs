@@ -1,8 +1,8 @@
 //! Regression tests for defects found in the virtual world, each reduced to a small case.
 
-use prony_core::plan::{Stop, Think};
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Stop, Think};
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Server, ServiceTime, Station};
@@ -29,7 +29,7 @@ fn a_share_without_arrivals_finishes_at_once() {
 fn waits_for_a_full_socket_are_not_send_lag() {
     let mut plan = open(1_000.0, Arrivals::Fixed, 8);
     plan.pipeline = 8;
-    if let prony_core::plan::Load::Open { connections, .. } = &mut plan.load {
+    if let prony_plan::plan::Load::Open { connections, .. } = &mut plan.load {
         *connections = 1;
     }
     // 20 bytes per 2 ms round trip; a request has about 40.

@@ -1,8 +1,8 @@
 //! The same seed gives the same bytes, and the merged tallies of shares are the tally of the whole.
 
-use prony_core::plan::{Load, Pick, Plan};
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Load, Pick, Plan};
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;

@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Burst, CallSpec, Plan, SessionKind, Sessions, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::script::{Exhausted, PickRow, Table};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_plan::plan::{Burst, CallSpec, Plan, SessionKind, Sessions, Think};
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::{Exhausted, PickRow, Table};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::plans::{assert_invariants, at, closed, get, ms, open};
 

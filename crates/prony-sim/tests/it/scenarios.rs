@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Span};
+use prony_plan::plan::{
     Alternative, AtLimit, Burst, CallSpec, Control, Cookies, Expect, Gate, OnFailure, Plan, Retry,
     RetryOn, SessionKind, Sessions, Switch, Think, Until,
 };
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::script::{Extract, Place};
-use prony_core::units::{ConnId, Span};
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::{Extract, Place};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Connections, Server, ServerModel};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::plans::{assert_invariants, get, ms, open};
 

@@ -1,9 +1,9 @@
 //! prony against its own target server: the counters of both sides agree.
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Load, Plan, Stop};
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
+use prony_plan::plan::{Load, Plan, Stop};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{
     CloseAfter, Latency, Serve, ServerBehavior, Share, Stall, Stalls, StatusMix,
 };

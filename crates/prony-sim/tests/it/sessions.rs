@@ -1,15 +1,15 @@
 //! Sessions against servers with known times: their lifetimes, their choice, and that they include
 //! no lateness of the meter.
 
-use prony_core::plan::{Burst, Load, Lost, Pick, Plan, SessionKind, Sessions, Stop, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Burst, Load, Lost, Pick, Plan, SessionKind, Sessions, Stop, Think};
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::plans::{Seed, assert_invariants, at, closed, get, ms, open, seeds};
 

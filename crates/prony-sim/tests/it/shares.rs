@@ -1,17 +1,17 @@
 //! The figures of a load do not depend on the number of its threads, shards or hosts: a load of
 //! constant times is the same in one share and in many, and what times that vary change is bounded.
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_plan::plan::{
     Burst, Clients, Load, Pace, Plan, SessionKind, Sessions, Stop, StreamFormat, StreamPlan, Think,
 };
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{EventBehavior, Latency, Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
+use prony_tally::record::Tally;
 
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, closed, ms, open, seeds};

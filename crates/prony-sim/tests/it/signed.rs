@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use prony_core::grpc::Gzip;
-use prony_core::plan::{AwsSigning, Burst, CallSpec, Plan, SessionKind, Sessions, Stop, Think};
-use prony_core::schedule::Arrivals;
-use prony_core::script::{PickRow, Table};
-use prony_core::units::ConnId;
+use prony_base::grpc::Gzip;
+use prony_base::units::ConnId;
+use prony_plan::plan::{AwsSigning, Burst, CallSpec, Plan, SessionKind, Sessions, Stop, Think};
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::{PickRow, Table};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Connections, Server, ServerModel};

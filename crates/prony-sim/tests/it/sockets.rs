@@ -3,23 +3,23 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Span};
+use prony_base::websocket::{CloseCode, Frame, Opcode, accept_of};
+use prony_plan::plan::{
     Burst, CallSpec, Expect, HttpVersion, OnFailure, Plan, SessionKind, Sessions, SocketStep, Stop,
     Think, Wait,
 };
-use prony_core::record::{NameTally, Tally};
-use prony_core::schedule::Arrivals;
-use prony_core::script::{Awaited, Content};
-use prony_core::target::Endpoint;
-use prony_core::units::{ConnId, Span};
-use prony_core::websocket::{CloseCode, Frame, Opcode, accept_of};
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::{Awaited, Content};
+use prony_plan::target::Endpoint;
 use prony_server::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Connections, Scripted, Server, ServerAction, ServerModel, Step};
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
+use prony_tally::record::{NameTally, Tally};
 
 use crate::faults::random_setup;
 use crate::plans::{Seed, assert_invariants, closed, get, ms, open};

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{CallSpec, HttpVersion, OnFailure, Plan, SocketStep};
-use prony_core::script::Content;
+use prony_base::fault::Fault;
+use prony_plan::plan::{CallSpec, HttpVersion, OnFailure, Plan, SocketStep};
+use prony_plan::script::Content;
 use prony_server::serve::{Latency, ServerBehavior};
 
 use crate::plans::ms;

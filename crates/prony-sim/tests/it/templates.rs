@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::units::ConnId;
+use prony_base::websocket::{Event, MESSAGE_MAX, Reader, Role};
+use prony_plan::plan::{
     Burst, CallSpec, Cookies, Expect, OnFailure, Plan, SessionKind, Sessions, Think,
 };
-use prony_core::schedule::Arrivals;
-use prony_core::script::{Extract, PickRow, Place, Table};
-use prony_core::units::ConnId;
-use prony_core::websocket::{Event, MESSAGE_MAX, Reader, Role};
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::{Extract, PickRow, Place, Table};
 use prony_server::serve::{Latency, Serve};
 use prony_sim::link::Link;
 use prony_sim::server::{Connections, Server, ServerModel};

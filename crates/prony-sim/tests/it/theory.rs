@@ -1,13 +1,13 @@
 //! The measured response times agree with queueing theory.
 
-use prony_core::plan::{Plan, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Plan, Think};
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Server, ServiceTime, Station};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::plans::{assert_invariants, closed, open};
 

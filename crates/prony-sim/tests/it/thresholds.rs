@@ -1,12 +1,12 @@
 //! Thresholds against stations whose figures are known: how often the interval of a share holds
 //! the truth, and that no threshold at a distance is decided wrongly.
 
-use prony_core::plan::{CallSpec, Load, Plan, Stop, Think};
-use prony_core::record::Tally;
-use prony_core::target::Endpoint;
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
+use prony_plan::target::Endpoint;
 use prony_sim::rng::Rng;
 use prony_stats::summary::{Checked, Outcome, RunInfo, Sequential, Summary};
+use prony_tally::record::Tally;
 
 use crate::plans::seeds;
 

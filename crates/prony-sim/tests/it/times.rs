@@ -1,9 +1,9 @@
 //! The field `{{now}}` in virtual time: a fixed start, and the time at which a request is sent.
 
-use prony_core::plan::{Burst, CallSpec, Control, Gate, Plan, SessionKind, Sessions, Stop, Think};
-use prony_core::schedule::Arrivals;
-use prony_core::script::VIRTUAL_EPOCH;
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_plan::plan::{Burst, CallSpec, Control, Gate, Plan, SessionKind, Sessions, Stop, Think};
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::VIRTUAL_EPOCH;
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::server::{Connections, Server, ServerAction, ServerModel};

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
+use prony_base::machine::{Action, Machine};
+use prony_base::units::{ConnId, Nanos};
 use prony_core::engine::Engine;
-use prony_core::layer::TlsContext;
-use prony_core::machine::{Action, Machine};
-use prony_core::plan::{Resume, Stop, Think, TlsSpec, TlsVersion};
-use prony_core::proto::h1::H1;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
-use prony_core::units::{ConnId, Nanos};
+use prony_plan::plan::{Resume, Stop, Think, TlsSpec, TlsVersion};
+use prony_proto::layer::TlsContext;
+use prony_proto::proto::h1::H1;
 use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::delegate::delegate;
@@ -125,7 +125,7 @@ pub(crate) fn ten_requests(version: TlsVersion, resume: Resume) -> Tally {
 }
 
 fn range(hist: &Hist) -> (u64, u64, u64) {
-    let whole = |t: Option<prony_core::units::Span>| t.expect("a time").0 / 1_000_000;
+    let whole = |t: Option<prony_base::units::Span>| t.expect("a time").0 / 1_000_000;
     (hist.count(), whole(hist.min()), whole(hist.max()))
 }
 

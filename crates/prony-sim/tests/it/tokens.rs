@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::units::Span;
+use prony_plan::plan::{
     CallSpec, Plan, StreamFormat, StreamPlan, Think, TokenDialect, TokenLimit, TokenPlan,
 };
-use prony_core::record::{Finished, StreamBodies, Tally, TokenTally};
-use prony_core::schedule::Arrivals;
-use prony_core::tokenizer::CountTokens;
-use prony_core::units::Span;
+use prony_plan::schedule::Arrivals;
+use prony_plan::tokenizer::CountTokens;
 use prony_server::serve::{Serve, Served, ServerBehavior, Share};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Scripted, Server, Step};
 use prony_sim::world::Setup;
+use prony_tally::record::{Finished, StreamBodies, Tally, TokenTally};
 
 use crate::faults::random_setup;
 use crate::http2::http2;
@@ -88,7 +88,7 @@ fn times_of_tokens_are_those_of_arithmetic() {
             assert_eq!((t.replies, t.failed, served.events), (20, 0, 220), "{:?}", t.faults);
             let tokens = tokens(&t);
             let all =
-                |hist: &prony_core::record::hist::Hist| (hist.count(), hist.min(), hist.max());
+                |hist: &prony_tally::record::hist::Hist| (hist.count(), hist.min(), hist.max());
             // Only the first request waits for the connection.
             assert_eq!(all(&tokens.ttft), (20, Some(ms(21)), Some(ms(22))));
             assert_eq!(all(&tokens.ttft_service), (20, Some(ms(21)), Some(ms(21))));

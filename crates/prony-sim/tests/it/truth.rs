@@ -1,8 +1,8 @@
 //! Compares every figure of the tally with the oracle's, over many seeds.
 
-use prony_core::plan::{Load, Plan, Stop, Think};
-use prony_core::schedule::{Arrivals, RatePiece, RatePlan, Schedule};
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Load, Plan, Stop, Think};
+use prony_plan::schedule::{Arrivals, RatePiece, RatePlan, Schedule};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::oracle::{ObservedRequest, Truth, histogram_mismatch};

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prony_core::fault::Fault;
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Span};
+use prony_plan::plan::{
     BodyFile, CallSpec, Follow, Group, HttpVersion, Load, Plan, ReadAt, Redirects, Think,
 };
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::{ConnId, Span};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{Serve, ServerBehavior};
 use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::server::{Connections, Event, FrameServer, Server, ServerModel, Turn};
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::http2::http2;
 use crate::plans::{Seed, assert_invariants, assert_matches_oracle, closed, get, ms, open, seeds};

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use prony_core::plan::{CallSpec, Pick, Plan, Think};
-use prony_core::schedule::Arrivals;
-use prony_core::script::{Exhausted, PickRow, Table};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Pick, Plan, Think};
+use prony_plan::schedule::Arrivals;
+use prony_plan::script::{Exhausted, PickRow, Table};
 
 use crate::plans::{Seed, closed, get, open};
 use crate::signed::run;

@@ -1,11 +1,11 @@
 //! The verdicts of runs with and without a known fault: no run with a fault may be called valid,
 //! and almost every run without one must be.
 
-use prony_core::fault::Fault;
-use prony_core::machine::StopRequest;
-use prony_core::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
-use prony_core::schedule::Arrivals;
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::StopRequest;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Burst, Plan, SessionKind, Sessions, Stop, Think};
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::{ConnectFaults, Link};
 use prony_sim::load;
 use prony_sim::rng::Rng;

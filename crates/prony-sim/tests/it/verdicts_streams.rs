@@ -1,11 +1,10 @@
 //! The verdicts of loads whose requests last long, with and without a meter that is stopped: what
 //! is measured there are messages, gaps, tokens, deliveries, pings and round trips.
 
-use prony_core::machine::Machine;
-use prony_core::plan::{Framing, Load, MessagePlan, Plan, Stop, StreamFormat, StreamPlan, Think};
-use prony_core::record::StreamTime;
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::units::Span;
+use prony_base::machine::Machine;
+use prony_base::units::Span;
+use prony_plan::plan::{Framing, Load, MessagePlan, Plan, Stop, StreamFormat, StreamPlan, Think};
+use prony_plan::schedule::{Arrivals, RatePlan};
 use prony_server::echo::{Echo, EchoBehavior};
 use prony_server::serve::{BroadcastFaults, Latency, Serve, ServerBehavior, SocketBehavior};
 use prony_sim::link::Link;
@@ -13,6 +12,7 @@ use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::world::{Pauses, Setup};
 use prony_stats::summary::{Judgment, RunInfo};
+use prony_tally::record::StreamTime;
 
 use crate::broadcast::broadcast;
 use crate::exchange::exchange_plan;

@@ -3,19 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::fault::Fault;
-use prony_core::machine::{Machine, StopRequest};
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::machine::{Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_plan::plan::{
     Expect, MessagePlan, MessageReply, Plan, Stop, StreamFormat, StreamPlan, Think, WebSocketPlan,
 };
-use prony_core::record::Tally;
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_plan::schedule::{Arrivals, RatePlan};
 use prony_server::serve::{Latency, Serve, Served, ServerBehavior, SocketBehavior, Stall, Stalls};
 use prony_sim::link::Link;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load};
+use prony_tally::record::Tally;
 
 use crate::delegate::delegate;
 use crate::faults::random_setup;

@@ -3,11 +3,10 @@
 
 use std::num::NonZeroU32;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Http2Spec, MessageReply, Plan, Stop, StreamFormat, StreamPlan, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
+use prony_base::fault::Fault;
+use prony_base::units::Span;
+use prony_plan::plan::{Http2Spec, MessageReply, Plan, Stop, StreamFormat, StreamPlan, Think};
+use prony_plan::schedule::Arrivals;
 use prony_server::serve::{
     BroadcastFaults, Latency, Serve, ServerBehavior, Share, SocketBehavior, Stall, Stalls,
 };
@@ -15,6 +14,7 @@ use prony_sim::link::Link;
 use prony_sim::load;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
+use prony_tally::record::Tally;
 
 use crate::broadcast::broadcast;
 use crate::faults::random_setup;

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_sim::link::{ConnectFaults, Link};
 use prony_sim::rng::Rng;
 use prony_sim::server::{Hostile, Scripted, Server, ServiceTime, Station, Step};

@@ -1,10 +1,10 @@
 //! What a trial shows: for each threshold its excess, and the figures of the curve.
 
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::series::bin_of;
 use prony_plan::plan::Load;
 use prony_plan::threshold::{Counted, Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
+use prony_tally::record::Tally;
+use prony_tally::record::series::bin_of;
 
 use super::likelihood::PARTS;
 use super::{Estimate, Limit, Point, Trial};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use crate::summary::{Certain, Summary};
 

@@ -6,8 +6,8 @@
 
 use prony_base::merge::Merge;
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
 
 use super::figure::Figure;
 use super::interval::{self, Change, compared};

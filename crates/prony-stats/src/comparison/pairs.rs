@@ -5,7 +5,7 @@
 //! from several rounds together.
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
+use prony_tally::record::hist::Hist;
 
 use super::Missing;
 use super::figure::{Figure, GRID, Measured};

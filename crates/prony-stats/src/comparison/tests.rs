@@ -1,5 +1,5 @@
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
+use prony_tally::record::hist::Hist;
 
 use super::*;
 use crate::summary::{Between, Certain};

@@ -18,11 +18,11 @@ use prony_base::fault::Fault;
 use prony_base::merge::Merge;
 use prony_base::meter::{CpuPressure, Transport, WorkerStats};
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::{Tally, per_second};
 use prony_plan::plan::{Load, Plan, PlanSize};
 use prony_plan::rate::Arrivals;
 use prony_plan::threshold::Threshold;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{Tally, per_second};
 use serde::{Deserialize, Serialize};
 
 pub use accepted::Accepted;

@@ -41,9 +41,9 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use prony_base::units::Nanos;
-    use prony_core::record::Tally;
     use prony_plan::plan::{Load, Plan, Stop};
     use prony_plan::rate::{Arrivals, RatePlan};
+    use prony_tally::record::Tally;
 
     use super::*;
     use crate::summary::tests::{meter, summary};

@@ -2,8 +2,8 @@
 //! were logged.
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::series::Blocks;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::series::Blocks;
 use serde::{Deserialize, Serialize};
 
 /// The log of a replay, and what was made of it.

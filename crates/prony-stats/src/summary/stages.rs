@@ -5,9 +5,9 @@
 
 use prony_base::merge::Merge;
 use prony_base::units::Span;
-use prony_core::record::series::{Block, Cell};
 use prony_plan::plan::{Load, Plan};
 use prony_plan::rate::{RatePiece, RatePlan};
+use prony_tally::record::series::{Block, Cell};
 
 use super::Summary;
 use super::confidence::{Confidence, Interval, NoInterval, spread_over_bins};
@@ -192,9 +192,9 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use prony_base::units::Nanos;
-    use prony_core::record::Tally;
     use prony_plan::plan::Stop;
     use prony_plan::rate::Arrivals;
+    use prony_tally::record::Tally;
 
     use super::super::tests::{meter, summary};
     use super::*;

@@ -1,7 +1,7 @@
 use prony_base::units::Nanos;
-use prony_core::record::{Row, SessionTally, TokenTally};
 use prony_plan::plan::{Stop, Think};
 use prony_plan::rate::RatePlan;
+use prony_tally::record::{Row, SessionTally, TokenTally};
 
 use super::*;
 

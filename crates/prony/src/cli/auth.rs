@@ -1,8 +1,8 @@
 //! Options of credentials: basic authentication, and signatures for AWS.
 
 use clap::Args;
-use prony_core::plan::{AwsSigning, Secret};
-use prony_core::script::Template;
+use prony_plan::plan::{AwsSigning, Secret};
+use prony_plan::script::Template;
 use prony_run::error::Error;
 use prony_run::plan_file;
 

@@ -1,9 +1,9 @@
 //! The options of `prony capacity`.
 
 use clap::{Args, ValueEnum};
-use prony_core::plan::Think;
-use prony_core::schedule::{Arrivals, ArrivalsArg, RatePlan};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::Think;
+use prony_plan::schedule::{Arrivals, ArrivalsArg, RatePlan};
 use prony_report::Format;
 use prony_run::error::Error;
 use prony_stats::capacity::By;

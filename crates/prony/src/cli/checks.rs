@@ -1,7 +1,7 @@
 //! Options of checks of replies.
 
 use clap::Args;
-use prony_core::plan::Check;
+use prony_plan::plan::Check;
 
 use super::REQUEST;
 

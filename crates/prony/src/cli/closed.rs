@@ -1,8 +1,8 @@
 //! The options of closed loops alone.
 
 use clap::Args;
-use prony_core::plan::Think;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::Think;
 use prony_run::error::Error;
 
 use super::{LOAD, values};

@@ -1,7 +1,7 @@
 //! The options of `prony compare`.
 
 use clap::{Args, ValueEnum};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_run::values::at_most;
 use prony_server::serve::Latency;
 use prony_stats::comparison::{Figure, Limit, MARGIN, ROUNDS_MAX, ROUNDS_MIN};

@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use prony_core::threshold::Threshold;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::Precision;
+use prony_plan::threshold::Threshold;
 use prony_server::serve::Latency;
 use prony_stats::summary::confidence::Goal;
 

@@ -1,8 +1,8 @@
 //! Options of redirects.
 
 use clap::Args;
-use prony_core::plan::{Follow, RedirectServer, Redirects};
-use prony_core::target::Url;
+use prony_plan::plan::{Follow, RedirectServer, Redirects};
+use prony_plan::target::Url;
 use prony_run::builder::Targets;
 use prony_run::values;
 

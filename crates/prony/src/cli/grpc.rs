@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use prony_core::plan::{Expect, HttpVersion, Plan};
-use prony_core::target::{Url, UrlKind};
 use prony_io::{Family, Options};
+use prony_plan::plan::{Expect, HttpVersion, Plan};
+use prony_plan::target::{Url, UrlKind};
 use prony_run::error::Error;
 use prony_run::grpc::{GrpcDraft, MessagesDraft, prepare};
 

@@ -1,7 +1,7 @@
 //! Options of HTTP/2.
 
 use clap::Args;
-use prony_core::plan::{Http2Spec, HttpVersion, Placement};
+use prony_plan::plan::{Http2Spec, HttpVersion, Placement};
 use prony_run::error::Error;
 use prony_run::keys::Keyed as _;
 

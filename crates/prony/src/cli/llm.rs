@@ -4,13 +4,13 @@ use std::env;
 use std::path::PathBuf;
 
 use clap::{Arg, Args, ValueEnum};
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_llm::{Api, Arrival, Format, Lengths, Request, Turns};
+use prony_plan::plan::{
     Burst, CallSpec, Plan, SessionKind, Sessions, Shared, StreamFormat, StreamPlan, Think,
     TokenDialect, TokenLimit, TokenPlan,
 };
-use prony_core::schedule::Arrivals;
-use prony_core::units::Span;
-use prony_llm::{Api, Arrival, Format, Lengths, Request, Turns};
+use prony_plan::schedule::Arrivals;
 use prony_run::error::Error;
 use prony_run::files::read_text;
 use serde_json::{Map, Value};
@@ -207,7 +207,7 @@ impl LlmArgs {
             ("--rate", traced && load.rate.is_some()),
             ("--arrivals", traced && load.arrivals.is_some()),
             ("--think", traced && has_think),
-            ("--pick random", traced && load.pick == prony_core::plan::Pick::Random),
+            ("--pick random", traced && load.pick == prony_plan::plan::Pick::Random),
         ];
         match refused.into_iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Error::Conflict(option, "--trace-file", times)),

@@ -55,9 +55,9 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use prony_core::plan::{HttpVersion, Pick, StreamPlan};
-use prony_core::schedule::{ArrivalsArg, RatePlan};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{HttpVersion, Pick, StreamPlan};
+use prony_plan::schedule::{ArrivalsArg, RatePlan};
 
 use auth::AuthArgs;
 use capacity::CapacityArgs;

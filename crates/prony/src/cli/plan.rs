@@ -4,10 +4,10 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use prony_core::plan::{CallSpec, Expect, HttpVersion, Load, Plan, Secret, Stop};
-use prony_core::schedule::{self, Arrivals, ArrivalsArg};
-use prony_core::target::{self, Url};
 use prony_io::{ConnectTo, Precision};
+use prony_plan::plan::{CallSpec, Expect, HttpVersion, Load, Plan, Secret, Stop};
+use prony_plan::schedule::{self, Arrivals, ArrivalsArg};
+use prony_plan::target::{self, Url};
 use prony_run::builder::{Draft, Instead, LoadDraft, Planned, Targets};
 use prony_run::environment::Environment;
 use prony_run::error::Error;

@@ -1,8 +1,8 @@
 //! Options of a proxy.
 
 use clap::Args;
-use prony_core::plan::{ProxySpec, Secret};
-use prony_core::secret;
+use prony_base::secret;
+use prony_plan::plan::{ProxySpec, Secret};
 use prony_run::error::Error;
 
 use super::{CONNECTION, values};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_record::By;
 
 use super::tls::{self, IdentityArgs};

@@ -6,7 +6,7 @@ use std::num::{IntErrorKind, ParseIntError};
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use prony_core::plain;
+use prony_base::plain;
 use prony_io::SetupError;
 use prony_run::error::Error;
 use prony_run::keys;

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Arg, Args};
-use prony_core::director::METHODS;
-use prony_core::plan::Expect;
-use prony_core::schedule::{Arrivals, ArrivalsArg};
-use prony_core::target::Url;
-use prony_core::units::Span;
+use prony_base::director::METHODS;
+use prony_base::units::Span;
+use prony_plan::plan::Expect;
+use prony_plan::schedule::{Arrivals, ArrivalsArg};
+use prony_plan::target::Url;
 use prony_replay::{Bodies, BodyKey, By, Format, Options, SPEED, Sample, Settings, Shape, Source};
 use prony_run::error::Error;
 

@@ -3,10 +3,10 @@
 use std::slice;
 
 use clap::{Args, ValueEnum};
-use prony_core::plan::{CallSpec, Exchange, Framing, Message, Stop};
-use prony_core::schedule::{ArrivalsArg, RatePlan};
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{CallSpec, Exchange, Framing, Message, Stop};
+use prony_plan::schedule::{ArrivalsArg, RatePlan};
+use prony_plan::target::Endpoint;
 use prony_run::builder::{Draft, LoadDraft, Planned, Targets, is_rate};
 use prony_run::environment::Environment;
 use prony_run::error::Error;

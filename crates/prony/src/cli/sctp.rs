@@ -1,7 +1,7 @@
 //! SCTP options: the implementation and its timeouts.
 
 use clap::{Args, ValueEnum};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::socket::sctp::Rto;
 use prony_io::userspace::{self, Settings, Via};
 use prony_run::error::Error;

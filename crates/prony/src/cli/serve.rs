@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_server::serve::{
     Change, CloseAfter, EventBehavior, Latency, ServerBehavior, Share, SocketBehavior, Stalls,
     StatusMix,

@@ -1,7 +1,7 @@
 //! A share of a run, for a run on several hosts.
 
 use clap::{Args, ValueEnum};
-use prony_core::plan::Shard;
+use prony_plan::plan::Shard;
 use prony_run::values;
 
 use super::HOSTS;

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 use clap::{ArgAction, ArgMatches, Command};
-use prony_core::secret::{HIDDEN, shown_header, shown_url};
+use prony_base::secret::{HIDDEN, shown_header, shown_url};
 use prony_stats::summary::CommandLine;
 
 use super::{Cli, load_alone, of_load};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum as _};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_report::Format;
 use prony_run::error::Error;
 

@@ -1,6 +1,6 @@
 //! Options of streams in the bodies of replies.
 
-use prony_core::plan::StreamPlan;
+use prony_plan::plan::StreamPlan;
 
 use super::STREAMS;
 use super::keyed::{Given, Headed};

@@ -6,7 +6,7 @@ use std::fs;
 
 use clap::Parser as _;
 use expect_test::{ExpectFile, expect, expect_file};
-use prony_core::plan::Load;
+use prony_plan::plan::Load;
 use prony_run::builder::Planned;
 use prony_run::environment::Environment;
 use prony_run::error::Error;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use prony_core::layer::{Identity, check_certificates, check_key};
-use prony_core::plan::TlsSpec;
-use prony_core::target::Endpoint;
+use prony_plan::plan::TlsSpec;
+use prony_plan::target::Endpoint;
+use prony_proto::layer::{Identity, check_certificates, check_key};
 use prony_run::error::Error;
 use prony_run::files::read_text;
 use prony_run::keys::Keyed as _;

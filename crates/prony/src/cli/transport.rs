@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use prony_core::target::{Carrier, Endpoint};
+use prony_plan::target::{Carrier, Endpoint};
 use prony_run::error::Error;
 
 /// Help heading of the socket options.

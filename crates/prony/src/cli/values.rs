@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use prony_core::http2;
-use prony_core::plan::{HttpVersion, Pick, Secret};
-use prony_core::threshold::Threshold;
-use prony_core::units::{self, Span};
+use prony_base::http2;
+use prony_base::units::{self, Span};
 use prony_io::Precision;
+use prony_plan::plan::{HttpVersion, Pick, Secret};
+use prony_plan::threshold::Threshold;
 use prony_run::error::Error;
 use prony_run::files::read_text;
 use prony_run::values::at_most;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use prony_core::plan::{CallSpec, Pick};
-use prony_core::script::PickRow;
-use prony_core::target::Url;
+use prony_plan::plan::{CallSpec, Pick};
+use prony_plan::script::PickRow;
+use prony_plan::target::Url;
 use prony_run::builder::Targets;
 use prony_run::error::Error;
 use prony_run::files::read;
@@ -67,7 +67,7 @@ impl VariedArgs {
         };
         let template = |url: &&Url| {
             glob::template(&url.path, choice).map_err(|why| {
-                let value = prony_core::secret::shown_url(&url.to_string());
+                let value = prony_base::secret::shown_url(&url.to_string());
                 Error::Value { what: "--glob", value, why }
             })
         };
@@ -110,7 +110,7 @@ pub(super) fn vary(call: &mut CallSpec, path: Option<String>, body: Option<Strin
         Some(field) => field.into_bytes(),
         None => {
             let mut escaped = Vec::new();
-            prony_core::script::Template::escape(&call.body, &mut escaped);
+            prony_plan::script::Template::escape(&call.body, &mut escaped);
             escaped
         }
     };

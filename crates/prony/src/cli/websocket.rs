@@ -1,7 +1,7 @@
 //! Options of WebSocket.
 
-use prony_core::plan::{Load, Plan, Stop};
-use prony_core::target::{Url, UrlKind};
+use prony_plan::plan::{Load, Plan, Stop};
+use prony_plan::target::{Url, UrlKind};
 use prony_run::error::Error;
 use prony_run::grpc::MessagesDraft;
 use prony_run::websocket::{WebSocketDraft, prepare};

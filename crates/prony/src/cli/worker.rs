@@ -122,7 +122,7 @@ pub(crate) fn words(exec: &ExecArgs, threads: Option<u32>, beside: usize) -> Vec
 
 #[cfg(test)]
 mod tests {
-    use prony_core::units::Span;
+    use prony_base::units::Span;
 
     use super::*;
     use crate::cli::{Cli, Command};

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use prony_core::plan::Plan;
-use prony_core::schedule::{Arrivals, ArrivalsArg};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::Options;
+use prony_plan::plan::Plan;
+use prony_plan::schedule::{Arrivals, ArrivalsArg};
 use prony_report::capacity::{self, Capacity};
 use prony_report::{Format, text};
 use prony_run::builder::Planned;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use prony_base::units::Span;
 use prony_core::engine::Taps;
-use prony_core::plan::Plan;
-use prony_core::units::Span;
 use prony_io::{Options, clock};
+use prony_plan::plan::Plan;
 use prony_replay::Replay;
 use prony_report::units;
 use prony_run::builder::Planned;

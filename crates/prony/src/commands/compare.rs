@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use prony_core::plan::Plan;
-use prony_core::rate::RatePlan;
-use prony_core::rng::{self, Stream};
-use prony_core::secret::shown_url;
-use prony_core::units::Span;
+use prony_base::rng::{self, Stream};
+use prony_base::secret::shown_url;
+use prony_base::units::Span;
 use prony_io::{Control, Options};
+use prony_plan::plan::Plan;
+use prony_plan::rate::RatePlan;
 use prony_report::comparison::{Comparison, label, so_far};
 use prony_report::{Format, units};
 use prony_run::builder::Planned;

@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 
 use clap::Parser as _;
-use prony_core::plan::{Load, Plan};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::Options;
+use prony_plan::plan::{Load, Plan};
 use prony_report::units;
 use prony_run::builder::Planned;
 use prony_run::error::Error;

@@ -3,12 +3,12 @@
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::thread;
 
-use prony_core::layer::Identity;
-use prony_core::merge::Merge;
-use prony_core::units::Nanos;
+use prony_base::merge::Merge;
+use prony_base::units::Nanos;
 use prony_io::datagrams::{Answered, Datagrams};
 use prony_io::socket::sctp::Style;
 use prony_io::{Control, Listen, Listener, Options, serve_associations, userspace};
+use prony_proto::layer::Identity;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::interrupt::stoppable;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use prony_core::plan::{CallSpec, Plan};
 use prony_io::{Control, Options};
+use prony_plan::plan::{CallSpec, Plan};
 use prony_report::units;
 use prony_run::abort::Aborter;
 use prony_run::contact;

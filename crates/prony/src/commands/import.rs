@@ -7,8 +7,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use prony_core::plan::Data;
 use prony_import::{Format, Import, Options, Progress};
+use prony_plan::plan::Data;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::files;

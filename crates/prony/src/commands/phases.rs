@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use prony_core::plan::{Plan, Shard};
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_hosts::together::Beside;
 use prony_io::{Control, Options};
+use prony_plan::plan::{Plan, Shard};
 use prony_report::phased::{self, Outcome, Phased};
 use prony_report::{Format, units};
 use prony_run::error::Error;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_core::plain;
+use prony_base::plain;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::output;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use prony_core::layer::TlsContext;
-use prony_core::target::Url;
 use prony_import::archive::Archive;
 use prony_import::{Import, Options};
 use prony_io::Listen;
+use prony_plan::target::Url;
+use prony_proto::layer::TlsContext;
 use prony_record::{Counts, Facts, Log, Site, Target};
 use prony_run::error::Error;
 use prony_run::exit::Exit;

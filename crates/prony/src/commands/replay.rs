@@ -1,7 +1,7 @@
 //! `prony replay LOG... --to URL`: the requests of an access log, at the times of the log.
 
-use prony_core::director::METHODS;
-use prony_core::plan::{CallSpec, Plan};
+use prony_base::director::METHODS;
+use prony_plan::plan::{CallSpec, Plan};
 use prony_replay::{By, Replay, Sample, Settings};
 use prony_run::error::Error;
 use prony_run::exit::Exit;

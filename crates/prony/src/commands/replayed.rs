@@ -1,7 +1,7 @@
 //! What the report of a replay says of the log, and of what was made of it.
 
-use prony_core::plan::CallSpec;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::CallSpec;
 use prony_replay::dispersion::WINDOWS;
 use prony_replay::{By, FileFacts, Replay, SPEED};
 use prony_stats::summary::{BadLine, Burstiness, LogBodies, LogRead, Replayed, Summary};

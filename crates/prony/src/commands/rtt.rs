@@ -1,7 +1,7 @@
 //! `prony rtt`: round-trip times.
 
-use prony_core::plan::Plan;
 use prony_io::{Options, SocketOptions};
+use prony_plan::plan::Plan;
 use prony_run::builder::Planned;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
@@ -46,7 +46,7 @@ pub(super) fn rtt(args: &RttArgs, typed: Vec<String>) -> Result<Exit, Error> {
 /// The options of execution, including those of sockets.
 pub(super) fn with_sockets(plan: &Plan, exec: &ExecArgs, args: &MessageArgs) -> Options {
     let exchange = plan.exchange.as_deref();
-    let short = exchange.is_some_and(|e| e.framing == prony_core::plan::Framing::Short);
+    let short = exchange.is_some_and(|e| e.framing == prony_plan::plan::Framing::Short);
     let sockets = SocketOptions {
         // A responder of the ACE tests exits if a connection closes normally before the announced
         // number of exchanges. It survives a reset.

@@ -5,9 +5,9 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
-use prony_core::layer::Identity;
-use prony_core::units::Nanos;
+use prony_base::units::Nanos;
 use prony_io::{Listen, Options};
+use prony_proto::layer::Identity;
 use prony_run::error::Error;
 use prony_run::exit::Exit;
 use prony_run::interrupt::stoppable;

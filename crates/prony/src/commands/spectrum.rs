@@ -2,11 +2,10 @@
 
 use std::iter;
 
-use prony_core::fault::Fault;
-use prony_core::plan::{Exchange, Plan};
-use prony_core::record::Tally;
-use prony_core::rng::{Sequence, Stream};
+use prony_base::fault::Fault;
+use prony_base::rng::{Sequence, Stream};
 use prony_io::Control;
+use prony_plan::plan::{Exchange, Plan};
 use prony_report::spectrum::Spectrum;
 use prony_report::{Format, units, words};
 use prony_run::environment::{Environment, drawn_seed};
@@ -16,6 +15,7 @@ use prony_run::interrupt::{Ending, stoppable};
 use prony_run::output::{self, Outputs};
 use prony_run::run::{self, Provenance};
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
 
 use super::rtt::with_sockets;
 use crate::cli::plan::{check_sources, exec_notes};
@@ -220,8 +220,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use clap::Parser as _;
-    use prony_core::merge::Merge;
-    use prony_core::units::Span;
+    use prony_base::merge::Merge;
+    use prony_base::units::Span;
     use prony_run::environment::Environment;
     use prony_server::serve::{Latency, ServerBehavior};
 

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use prony_core::plan::Plan;
 use prony_io::Options;
+use prony_plan::plan::Plan;
 use prony_run::builder::Planned;
 use prony_run::contact;
 use prony_run::error::Error;

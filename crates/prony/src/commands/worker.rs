@@ -8,7 +8,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
-use prony_core::plan::Plan;
 use prony_hosts::aggregator;
 use prony_hosts::carrier::Carrier;
 use prony_hosts::driver::{self, Job, Status, Watchers};
@@ -20,6 +19,7 @@ use prony_hosts::tree::Tree;
 use prony_hosts::view::HostView;
 use prony_hosts::worker::{self, Settings};
 use prony_io::{Control, Live, Options};
+use prony_plan::plan::Plan;
 use prony_report::units;
 use prony_run::abort::Aborter;
 use prony_run::error::Error;

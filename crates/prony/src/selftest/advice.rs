@@ -1,8 +1,8 @@
 //! Suggestions to improve measurements on a host, with commands: a pure function of the host's
 //! settings and of the CPU usage during the test.
 
-use prony_core::meter::CpuPressure;
-use prony_core::units::Span;
+use prony_base::meter::CpuPressure;
+use prony_base::units::Span;
 use prony_io::host::Host;
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Parser as _;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::{Control, Options, cpu, limits};
 use prony_run::error::Error;
 use prony_run::interrupt::Ending;

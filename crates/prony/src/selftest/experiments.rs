@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prony_core::fault::Fault;
-use prony_core::record::Observer;
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, Span};
 use prony_run::local_server::{Done, LocalServer};
 use prony_server::serve::{Latency, ServerBehavior};
 use prony_stats::summary::{Summary, Verdict};
+use prony_tally::record::Observer;
 
 use super::bench::{Bench, Failure};
 use super::record::{Amount, Check, Comparison};
@@ -272,7 +272,7 @@ fn arrivals(quick: bool) -> Experiment {
             let load = format!("{load} --warmup 100ms");
             let summary = bench.load(&load, &target.url, |_| {})?;
             let seen = target.stop().unwrap_or_default().arrivals;
-            let started = |t: &prony_core::record::Tally| t.started;
+            let started = |t: &prony_tally::record::Tally| t.started;
             let all = summary.main.started + summary.warmup.as_ref().map_or(0, started);
             // The warm-up opened the connections; its requests arrived first.
             let from = seen.len().saturating_sub(summary.main.started as usize);

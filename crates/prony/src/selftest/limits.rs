@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_report::{units, words};
 use prony_stats::summary::{Reason, Summary};
 

@@ -13,7 +13,7 @@ mod text;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::Control;
 use prony_io::cpu;
 use prony_io::host::Host;

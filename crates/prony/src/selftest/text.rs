@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_report::units;
 
 use super::record::{Amount, Check, Comparison, Floor, Record};

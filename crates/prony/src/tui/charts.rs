@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use prony_core::record::series::bin_value;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_io::Interval;
 use prony_report::units;
+use prony_tally::record::series::bin_value;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 

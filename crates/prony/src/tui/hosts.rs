@@ -68,8 +68,8 @@ pub(super) fn at_work(hosts: &[HostView]) -> Vec<(Ink, String)> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::record::series::{Cell, bin_of};
-    use prony_core::units::Span;
+    use prony_base::units::Span;
+    use prony_tally::record::series::{Cell, bin_of};
 
     use super::super::tests::before;
     use super::*;

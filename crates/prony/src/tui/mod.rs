@@ -18,10 +18,10 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use prony_core::plan::Plan;
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 use prony_hosts::view::HostView;
 use prony_io::{Control, Live, cpu};
+use prony_plan::plan::Plan;
 use ratatui_core::terminal::Terminal;
 
 pub(crate) use look::Look;
@@ -139,8 +139,8 @@ impl View {
         }
         let stopped = self.control.stop_request();
         self.state.stopping = stopped.map(|how| match how {
-            prony_core::machine::StopRequest::Drain => Stopping::Drain,
-            prony_core::machine::StopRequest::Now => Stopping::Now,
+            prony_base::machine::StopRequest::Drain => Stopping::Drain,
+            prony_base::machine::StopRequest::Now => Stopping::Now,
         });
         !keys.is_empty() || stopped != stop
     }

@@ -1,6 +1,6 @@
 //! Pausing and changing the rate with keys.
 
-use prony_core::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
 
 /// The minimum interval between changes. It merges the repetitions of a key that is held down.
 const INTERVAL_MIN: Span = Span::from_millis(250);

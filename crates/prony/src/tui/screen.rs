@@ -1,10 +1,10 @@
 //! The layout of one frame, for screens of any size.
 
-use prony_core::fault::Fault;
-use prony_core::plain;
-use prony_core::plan::status_text;
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::plain;
+use prony_base::units::{Nanos, Span};
 use prony_io::Interval;
+use prony_plan::plan::status_text;
 use prony_report::{units, words};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;

@@ -3,14 +3,14 @@
 
 use std::collections::VecDeque;
 
-use prony_core::merge::Merge;
-use prony_core::plan::Plan;
-use prony_core::record::LagSoFar;
-use prony_core::schedule::{RateChange, RatePlan};
-use prony_core::units::{Nanos, Span};
+use prony_base::merge::Merge;
+use prony_base::units::{Nanos, Span};
 use prony_hosts::view::HostView;
 use prony_io::{Interval, Live};
+use prony_plan::plan::Plan;
+use prony_plan::schedule::{RateChange, RatePlan};
 use prony_report::text;
+use prony_tally::record::LagSoFar;
 
 use super::rate_control::RateControl;
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, Once, TryLockError};
 use std::time::Duration;
 use std::{panic, thread};
 
-use prony_core::plain;
+use prony_base::plain;
 use prony_io::quit;
 use prony_run::interrupt;
 use ratatui_core::backend::{Backend, ClearType, WindowSize};

@@ -1,12 +1,12 @@
 //! Reproducible states for golden screens.
 
 use clap::Parser as _;
-use prony_core::fault::Fault;
-use prony_core::record::LagSoFar;
-use prony_core::record::series::{Cell, bin_of};
-use prony_core::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, Span};
 use prony_io::{Detail, Interval, Live};
 use prony_run::environment::Environment;
+use prony_tally::record::LagSoFar;
+use prony_tally::record::series::{Cell, bin_of};
 
 use super::state::State;
 use crate::cli::Cli;

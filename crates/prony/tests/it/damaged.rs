@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use prony_core::target::parse_url_file;
 use prony_llm::{Turns, read_prompts, read_trace};
+use prony_plan::target::parse_url_file;
 use prony_replay::{Bodies, BodyKey, Log, Options};
 use tempfile::TempDir;
 

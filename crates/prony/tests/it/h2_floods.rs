@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use prony_core::http2::PREFACE;
-use prony_core::http2::frame::{self, Code, HEADER, Head, Settings, flag, kind};
-use prony_core::http2::hpack::encode_static;
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, Code, HEADER, Head, Settings, flag, kind};
+use prony_base::http2::hpack::encode_static;
 
 use crate::rig::{Running, Serve, alone, drivers, served, side_by_side};
 

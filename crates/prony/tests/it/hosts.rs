@@ -8,12 +8,12 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use prony_core::plan::Shard;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_hosts::driver::{self, Job, OnLoss, Watchers};
 use prony_hosts::local::Local;
 use prony_hosts::protocol::{self, Order, PROTOCOL, PlanOrder, Reply};
 use prony_io::{Control, Live};
+use prony_plan::plan::Shard;
 use prony_run::environment::Environment;
 use prony_run::plan_file;
 use prony_stats::summary::Summary;
@@ -363,7 +363,7 @@ fn goals_and_thresholds_end_the_whole_run() {
 }
 
 /// The plan of a load with this number of requests per second, for one second.
-fn plan(url: &str, rate: u32) -> prony_core::plan::Plan {
+fn plan(url: &str, rate: u32) -> prony_plan::plan::Plan {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("plan.toml");
     let text = format!("url = '{url}'\nrate = {rate}\nduration = '2s'\nconnections = 20\n");

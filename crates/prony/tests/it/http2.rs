@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use prony_core::http2::PREFACE;
-use prony_core::http2::frame::{self, Code, HEADER, Head, Settings, kind};
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, Code, HEADER, Head, Settings, kind};
 
 use crate::rig::{
     Other, Report, Running, Serve, alone, drivers, fetch, have, measure, prony, served, wait_until,

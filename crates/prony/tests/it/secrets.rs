@@ -291,7 +291,7 @@ fn documentation_lists_the_headers_that_reports_show() {
     let (_, list) = text.split_once("Harmless headers: ").expect("the list");
     let (list, _) = list.split_once("\n\n").expect("its end");
     let names = list.split('`').skip(1).step_by(2).map(str::to_lowercase);
-    assert_eq!(names.collect::<Vec<_>>(), prony_core::secret::HARMLESS_HEADERS);
+    assert_eq!(names.collect::<Vec<_>>(), prony_base::secret::HARMLESS_HEADERS);
 }
 
 /// Starts a server for one request. Returns its address, and a thread that returns the request.

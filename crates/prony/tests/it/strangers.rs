@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
 
-use prony_core::plain::is_plain;
+use prony_base::plain::is_plain;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

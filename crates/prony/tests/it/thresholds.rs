@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use prony_core::threshold::{Figure, Unit};
+use prony_plan::threshold::{Figure, Unit};
 
 use crate::rig::{Ended, Serve, alone, prony, waiting};
 

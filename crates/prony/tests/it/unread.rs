@@ -7,10 +7,10 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_core::http2::PREFACE;
-use prony_core::http2::frame::{self, Settings, flag, kind};
-use prony_core::http2::hpack::encode_static;
-use prony_core::websocket::{Frame, Opcode};
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, Settings, flag, kind};
+use prony_base::http2::hpack::encode_static;
+use prony_base::websocket::{Frame, Opcode};
 
 use crate::rig::{Serve, alone, drivers, side_by_side};
 

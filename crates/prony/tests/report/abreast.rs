@@ -1,6 +1,6 @@
 //! Several runs side by side have every figure that a single one has.
 
-use prony_core::fault::Fault;
+use prony_base::fault::Fault;
 use prony_report::{Detail, Format, Saved, Style, render_all, units};
 use prony_stats::summary::Summary;
 use serde_json::Value;

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use prony_core::record::hist::Hist;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_report::Format;
 use prony_report::capacity::Capacity;
 use prony_report::comparison::{Block, Comparison};
@@ -15,6 +14,7 @@ use prony_stats::capacity::{
 use prony_stats::comparison::{self, Design, Figure, Measured, Rounds};
 use prony_stats::summary::Verdict;
 use prony_stats::summary::confidence::Interval;
+use prony_tally::record::hist::Hist;
 use serde_json::Value;
 
 use super::json_schema::{check, read};

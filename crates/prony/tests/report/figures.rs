@@ -1,11 +1,11 @@
 //! Compares the contents of the formats with the figures of the summary.
 
-use prony_core::plan::Load;
-use prony_core::record::Tally;
-use prony_core::target::Endpoint;
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::Load;
+use prony_plan::target::Endpoint;
 use prony_report::{Detail, Format, Style, json, render};
 use prony_stats::summary::Summary;
+use prony_tally::record::Tally;
 
 use super::{sample, streams};
 
@@ -112,7 +112,7 @@ fn card_times_have_a_row_where_the_card_noted_any() {
     let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(report.contains("39 with the network card's too"), "{report}");
     let phases = summary.main.phases.as_mut().expect("stamps");
-    phases.by_card = prony_core::record::hist::Hist::new();
+    phases.by_card = prony_tally::record::hist::Hist::new();
     assert!(!text(&summary).contains("card"), "{}", text(&summary));
 }
 

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use prony_core::record::Times;
-use prony_core::record::hist::Hist;
-use prony_core::threshold::{InJson, Scalar, Timed};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::threshold::{InJson, Scalar, Timed};
 use prony_report::terms;
 use prony_stats::summary::Summary;
+use prony_tally::record::Times;
+use prony_tally::record::hist::Hist;
 use serde::de::value::Error;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 use serde_json::Value;

@@ -129,7 +129,7 @@ fn escapes_markup_in_plans() {
         vec![("X-<i>&\"'".into(), evil.into()), ("cookie".into(), "secret".into())].into();
     summary.plan.names = vec![evil.into()];
     call.name = Some(0);
-    summary.main.names = vec![prony_core::record::NameTally::default()];
+    summary.main.names = vec![prony_tally::record::NameTally::default()];
     summary.run.notes = vec![evil.into()];
     let words = vec!["prony".into(), "-H".into(), "Cookie: secret".into(), evil.into()];
     summary.run.command = prony::cli::shown::recorded(words);
@@ -308,7 +308,7 @@ fn every_plot_marks_an_invalid_run() {
 #[test]
 fn renders_a_distribution_without_samples() {
     let mut empty = sample::closed();
-    empty.main = prony_core::record::Tally::default();
+    empty.main = prony_tally::record::Tally::default();
     empty.plan.calls.clear();
     empty.workers.clear();
     for format in [Format::Html, Format::Svg] {
@@ -359,13 +359,13 @@ fn overlapping_curves_have_gaps() {
 #[test]
 fn missing_percentiles_show_the_reason() {
     let mut few = sample::open();
-    few.main.times.response = prony_core::record::hist::Hist::new();
+    few.main.times.response = prony_tally::record::hist::Hist::new();
     let tile = |summary: &Summary| {
         let html = rendered(Format::Html, summary);
         all_between(&html, "<dt>response p99</dt>", "</div>")[0].to_owned()
     };
     assert!(tile(&few).ends_with("<dd class=\"why\">no replies</dd>"), "{}", tile(&few));
-    (0..12).for_each(|_| few.main.times.response.record(prony_core::units::Span(1_000)));
+    (0..12).for_each(|_| few.main.times.response.record(prony_base::units::Span(1_000)));
     let why = "<dd class=\"why\">12 of 1,000 replies needed</dd>";
     assert!(tile(&few).ends_with(why), "{}", tile(&few));
     assert!(!tile(&sample::open()).contains("why"));

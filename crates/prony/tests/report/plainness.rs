@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use prony_core::plain::is_plain;
-use prony_core::units::Span;
+use prony_base::plain::is_plain;
+use prony_base::units::Span;
 use prony_report::phased::{Outcome, Phase, Phased, Start};
 use prony_report::trend::Trend;
 use prony_report::{Detail, Format, Saved, Style, github, json, render, render_all};

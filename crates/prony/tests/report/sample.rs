@@ -1,26 +1,26 @@
 //! Summaries of generated requests, made with integer arithmetic only, so that they are equal on
 //! every machine.
 
-use prony_core::fault::Fault;
-use prony_core::meter::{
+use prony_base::fault::Fault;
+use prony_base::meter::{
     CpuPressure, SchedDelay, Sctp, Stalls, StampClock, Transport, WorkerStats,
 };
-use prony_core::plan::{
+use prony_base::units::{Nanos, Poll, PreviousPoll, Span};
+use prony_plan::plan::{
     Burst, CallSpec, Check, Checks, Exchange, Expect, Framing, Group, GroupPart, HttpVersion, Load,
     Message, Pick, Plan, Resume, SessionKind, Sessions, SocketStep, Stop, Think, TlsSpec,
     TlsVersion, Wait,
 };
-use prony_core::proto::{Anomaly, Reply};
-use prony_core::record::{
+use prony_plan::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_plan::script::{Awaited, Content};
+use prony_plan::target::{Carrier, Endpoint};
+use prony_proto::proto::{Anomaly, Reply};
+use prony_run::merge;
+use prony_stats::summary::{Accepted, LocalTarget, Part, RunInfo, SelfTested, Summary};
+use prony_tally::record::{
     CheckTally, FirstFailure, GroupTally, KernelTimes, MissingTime, Recorder, SessionEnd, Stamps,
     Tally, TlsTally,
 };
-use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::script::{Awaited, Content};
-use prony_core::target::{Carrier, Endpoint};
-use prony_core::units::{Nanos, Poll, PreviousPoll, Span};
-use prony_run::merge;
-use prony_stats::summary::{Accepted, LocalTarget, Part, RunInfo, SelfTested, Summary};
 
 const MS: u64 = 1_000_000;
 

@@ -6,28 +6,28 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use prony_core::fault::Fault;
-use prony_core::meter::{CpuPressure, SchedDelay, Stalls};
-use prony_core::plan::{
+use prony_base::fault::Fault;
+use prony_base::meter::{CpuPressure, SchedDelay, Stalls};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{
     self, Alternative, AtLimit, Clients, Control, Follow, Gate, Group, GrpcCall, Http2Spec,
     HttpVersion, Load, MessagePart, MessagePlan, MessageReply, Pace, Placement, ProxySpec,
     RedirectServer, Redirects, Retry, RetryOn, StreamFormat, StreamPlan, Switch, Think,
     TokenDialect, TokenPlan,
 };
-use prony_core::proto::StreamCounts;
-use prony_core::record::hist::Hist;
-use prony_core::record::series::Series;
-use prony_core::record::{
-    GroupTally, NameTally, ProxyTally, Reconnects, RedirectTally, StepTally, StreamBodies,
-    StreamMessages,
-};
-use prony_core::schedule::{Arrivals, RatePlan};
-use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
-use prony_core::units::{Nanos, Span};
+use prony_plan::schedule::{Arrivals, RatePlan};
+use prony_plan::script::{Exhausted, Extract, PickRow, Place, Table};
+use prony_proto::proto::StreamCounts;
 use prony_report::{Format, Style, render};
 use prony_stats::summary::confidence::Until;
 use prony_stats::summary::{
     Accepted, BadLine, Burstiness, DirectorCost, LogBodies, LogRead, Replayed, RunInfo, Summary,
+};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::series::Series;
+use prony_tally::record::{
+    GroupTally, NameTally, ProxyTally, Reconnects, RedirectTally, StepTally, StreamBodies,
+    StreamMessages,
 };
 use serde_json::Value;
 

@@ -1,16 +1,16 @@
 //! Reports of streams: the page and the text have the figures of language models, WebSocket and
 //! broadcasts in the terms of the field, with the values of the JSON report.
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_plan::plan::{
     BroadcastPlan, Http2Spec, HttpVersion, StreamFormat, StreamPlan, TokenDialect, TokenPlan,
     WebSocketPlan,
 };
-use prony_core::record::{
-    Broadcast, Finished, Pings, StreamMessages, StreamTime, TimeLowerBound, Times, TokenTally,
-};
-use prony_core::units::Span;
 use prony_report::Format;
 use prony_stats::summary::Summary;
+use prony_tally::record::{
+    Broadcast, Finished, Pings, StreamMessages, StreamTime, TimeLowerBound, Times, TokenTally,
+};
 use serde_json::Value;
 
 use super::pictures::{all_between, assert_row, rendered};

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use prony_base::machine::{Action, Machine};
 use prony_base::units::Nanos;
 use prony_core::engine::Engine;
-use prony_core::proto::h1::H1;
 use prony_plan::plan::{Load, Stop, Think};
+use prony_proto::proto::h1::H1;
 
 use super::*;
 use crate::httperf::plan::tests::{opts_of, plan_of};

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 
 use crate::engine::Engine;
-use crate::plan::{Load, Plan};
-use crate::proto::Carrier;
-use crate::rng::{self, Stream};
-use crate::units::{ConnId, Nanos, Span};
+use prony_base::rng::{self, Stream};
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_plan::plan::{Load, Plan};
+use prony_proto::proto::Carrier;
 
 /// The longest wait before the third connection; it doubles with each one that comes to nothing, up
 /// to [`Load::AWAY_MAX`]. A second connection is opened at once: servers that recycle their

@@ -2,8 +2,8 @@
 
 use super::Kind;
 use crate::engine::Engine;
-use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
+use prony_base::units::{Nanos, RequestId};
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// Where the request goes: to the endpoint of its call, or where a redirect leads.

@@ -4,10 +4,10 @@ use super::Kind;
 use super::session_conns::SessionConns;
 use crate::engine::Engine;
 use crate::engine::agenda::Timer;
-use crate::fault::Fault;
-use crate::machine::CloseHow;
-use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::{Nanos, RequestId};
+use prony_proto::proto::Carrier;
 
 /// Where a session's request can go.
 enum Place {

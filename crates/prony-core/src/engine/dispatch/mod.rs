@@ -16,12 +16,12 @@ mod user_groups;
 use super::Engine;
 use super::exchange::New;
 use super::load::Load;
-use crate::plan::{self, Plan};
-use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
 pub(super) use fruitless::Fruitless;
 pub(super) use pacing::Pacing;
 use pools::{Listed, Pools};
+use prony_base::units::{Nanos, RequestId};
+use prony_plan::plan::{self, Plan};
+use prony_proto::proto::Carrier;
 use session_conns::SessionConns;
 use user_groups::UserGroups;
 

@@ -2,11 +2,11 @@
 
 use super::{Kind, Listed, NONE};
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::machine::CloseHow;
-use crate::plan::Placement;
-use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::{Nanos, RequestId};
+use prony_plan::plan::Placement;
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// Whether a request that has not been sent has timed out.

@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use super::Fruitless;
 use crate::engine::agenda::Timer;
 use crate::engine::{Engine, Stage};
-use crate::machine::{Action, CloseHow};
-use crate::plan::Plan;
-use crate::proto::Carrier;
-use crate::units::{ConnId, Nanos, Span};
+use prony_base::machine::{Action, CloseHow};
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_plan::plan::Plan;
+use prony_proto::proto::Carrier;
 
 /// How many connects may start between two checks of the sockets: a fraction of a millisecond's
 /// work.

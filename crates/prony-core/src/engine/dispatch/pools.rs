@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::NONE;
-use crate::units::{Nanos, RequestId};
+use prony_base::units::{Nanos, RequestId};
 
 /// All connections of an open loop.
 #[derive(Debug)]

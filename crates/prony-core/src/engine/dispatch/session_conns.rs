@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::units::{Nanos, RequestId};
+use prony_base::units::{Nanos, RequestId};
 
 /// The connections of all running sessions, by the session's slot.
 #[derive(Debug)]

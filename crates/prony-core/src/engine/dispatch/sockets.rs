@@ -3,9 +3,9 @@
 
 use super::Kind;
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, RequestId};
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// Whether an exchange is a step that needs an open socket.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::session_conns::SessionConns;
 use super::*;
-use crate::units::Nanos;
+use prony_base::units::Nanos;
 
 fn id(slot: u32) -> RequestId {
     RequestId { slot, generation: 0 }

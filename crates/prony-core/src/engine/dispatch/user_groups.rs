@@ -1,7 +1,7 @@
 //! The connections of a closed loop: each group of users has one to each endpoint.
 
 use super::NONE;
-use crate::plan::Plan;
+use prony_plan::plan::Plan;
 
 /// The connections of each group.
 #[derive(Debug)]

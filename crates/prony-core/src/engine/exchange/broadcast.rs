@@ -1,7 +1,7 @@
 //! The broadcast of a plan: which streams publish, and until when the others await messages.
 
-use crate::plan::{BroadcastPlan, Plan};
-use crate::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{BroadcastPlan, Plan};
 
 /// The broadcast of a plan.
 #[derive(Debug)]

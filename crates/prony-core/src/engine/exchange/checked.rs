@@ -1,12 +1,12 @@
 //! The checks of replies: they read along with what else reads replies, and count.
 
 use super::Exchange;
-use crate::fault::Fault;
-use crate::plan::Plan;
-use crate::proto::Reply;
-use crate::record::CheckTally;
-use crate::script::{Capture, Checker, Figures};
-use crate::units::Nanos;
+use prony_base::fault::Fault;
+use prony_base::units::Nanos;
+use prony_plan::plan::Plan;
+use prony_plan::script::{Capture, Checker, Figures};
+use prony_proto::proto::Reply;
+use prony_tally::record::CheckTally;
 
 /// The checks of a plan.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Searches the body of a reply, as it arrives, for an expected text.
 
-use crate::fault::Fault;
+use prony_base::fault::Fault;
 
 /// Searches for a text in a body that arrives in pieces (Knuth-Morris-Pratt): each byte is read
 /// once, and none is kept.

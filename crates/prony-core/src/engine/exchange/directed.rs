@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::Exchange;
-use crate::director::{Director, Received, Step, Written};
-use crate::fault::Fault;
-use crate::proto::Reply;
-use crate::script::Filled;
+use prony_base::director::{Director, Received, Step, Written};
+use prony_base::fault::Fault;
+use prony_plan::script::Filled;
+use prony_proto::proto::Reply;
 
 /// The sessions of a director. Each has one request at a time.
 pub(in crate::engine) struct Directed {

@@ -10,13 +10,13 @@ use super::resumed::Resumed;
 use super::script::Scripted;
 use super::signed::Signed;
 use super::single::Single;
-use crate::director::{Director, Step};
-use crate::fault::Fault;
-use crate::plan::Plan;
-use crate::proto::Reply;
-use crate::record::{CheckTally, GroupEnd, RedirectTally, SessionEnd};
-use crate::script::{Capture, Filled, Script};
-use crate::units::{Nanos, RequestId};
+use prony_base::director::{Director, Step};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, RequestId};
+use prony_plan::plan::Plan;
+use prony_plan::script::{Capture, Filled, Script};
+use prony_proto::proto::Reply;
+use prony_tally::record::{CheckTally, GroupEnd, RedirectTally, SessionEnd};
 
 /// What fills in requests and reads replies. Exists only if the plan has anything dynamic.
 ///

@@ -1,9 +1,9 @@
 //! What an observer gets of a request that has ended, and of its stream of messages.
 
-use crate::fault::Fault;
-use crate::proto::Reply;
-use crate::record::{Stamps, TokenReply};
-use crate::units::{ConnId, Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Nanos, RequestId};
+use prony_proto::proto::Reply;
+use prony_tally::record::{Stamps, TokenReply};
 
 /// A request that has ended. It was counted as a reply or as failed at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use super::content::{BodyMatch, BodyPattern};
 use super::{Exchange, NONE};
-use crate::fault::Fault;
-use crate::plan::{Expect, Plan};
-use crate::proto::Reply;
+use prony_base::fault::Fault;
+use prony_plan::plan::{Expect, Plan};
+use prony_proto::proto::Reply;
 
 /// The plan's calls.
 #[derive(Debug)]

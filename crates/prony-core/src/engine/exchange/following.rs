@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Exchange, NONE, New};
-use crate::plan::{CallSpec, Plan, Shared};
-use crate::proto::Reply;
-use crate::record::{GroupEnd, GroupKey, RedirectTally, SessionEnd};
-use crate::script::{Filled, Moved, Origin as CookieOrigin};
-use crate::target::{Endpoint, Origin, RedirectTo, resolve_redirect};
-use crate::units::{Nanos, RequestId, Span};
+use prony_base::units::{Nanos, RequestId, Span};
+use prony_plan::plan::{CallSpec, Plan, Shared};
+use prony_plan::script::{Filled, Moved, Origin as CookieOrigin};
+use prony_plan::target::{Endpoint, Origin, RedirectTo, resolve_redirect};
+use prony_proto::proto::Reply;
+use prony_tally::record::{GroupEnd, GroupKey, RedirectTally, SessionEnd};
 
 /// The redirects of a plan.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! The paths and bodies of the requests of a log, which differ from request to request.
 
 use super::Exchanges;
-use crate::feed::Own;
-use crate::script::Filled;
-use crate::units::RequestId;
+use prony_base::feed::Own;
+use prony_base::units::RequestId;
+use prony_plan::script::Filled;
 
 /// What each exchange that has started and not ended has of its own. Its memory is used again.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 use super::NONE;
 use super::broadcast::Broadcasting;
 use super::reading::{Reading, Stage, StreamBody};
-use crate::messages::{Due, Ledger, Numbering, Subscription, Times, Written};
-use crate::plan::{CallSpec, MessagePlan, MessageReply, Plan};
-use crate::record::{CallStart, Recorder};
-use crate::units::{Nanos, RequestId};
+use prony_base::units::{Nanos, RequestId};
+use prony_plan::messages::{Due, Ledger, Numbering, Subscription, Times, Written};
+use prony_plan::plan::{CallSpec, MessagePlan, MessageReply, Plan};
+use prony_tally::record::{CallStart, Recorder};
 
 /// All streams with messages. Each has the number of the slot of its exchange.
 #[derive(Debug)]

@@ -23,14 +23,14 @@ mod subscribers;
 mod tokens;
 mod windows;
 
-use crate::fault::Fault;
-use crate::plan::Plan;
-use crate::record::Stamps;
-use crate::script::Capture;
-use crate::units::{Nanos, RequestId, Span};
 use content::BodyMatch;
 pub use ended::{EndedRequest, EndedStream};
 pub(super) use messages::{Messages, ToSend};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, RequestId, Span};
+use prony_plan::plan::Plan;
+use prony_plan::script::Capture;
+use prony_tally::record::Stamps;
 pub(super) use streams::After;
 
 /// No slot.

@@ -1,8 +1,8 @@
 //! The results of one event on a connection. The code that handles the event fills it in, and the
 //! engine applies it before it handles the next.
 
-use crate::fault::Fault;
-use crate::units::RequestId;
+use prony_base::fault::Fault;
+use prony_base::units::RequestId;
 
 /// What happened to a connection's exchanges. One value is reused, so that its lists keep their
 /// memory.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::sequence::Sequence;
 use super::tokens::{TokenBody, Uncounted};
-use crate::events::{Message, Reader, Rules};
-use crate::plan::{StreamFormat, StreamPlan};
-use crate::record::{CallStart, Recorder, Stamps, StreamEnd, TokenReply};
-use crate::tokenizer::CountTokens;
-use crate::units::{Nanos, RequestId, Span};
+use prony_base::units::{Nanos, RequestId, Span};
+use prony_plan::events::{Message, Reader, Rules};
+use prony_plan::plan::{StreamFormat, StreamPlan};
+use prony_plan::tokenizer::CountTokens;
+use prony_tally::record::{CallStart, Recorder, Stamps, StreamEnd, TokenReply};
 
 /// How bodies are read.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use super::content::BodyMatch;
 use super::messages::Messages;
 use super::reading::{Stage, StreamBody, Waits};
 use super::{At, Exchange};
-use crate::events::Ending;
-use crate::fault::{Fault, FaultClass};
-use crate::record::{Recorder, Stamps};
-use crate::units::{Nanos, RequestId};
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::units::{Nanos, RequestId};
+use prony_plan::events::Ending;
+use prony_tally::record::{Recorder, Stamps};
 
 impl Exchange {
     /// It is opened again at `at`: its stream has ended before its bound. Its first send and the

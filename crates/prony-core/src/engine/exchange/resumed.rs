@@ -1,7 +1,7 @@
 //! The requests of streams that are opened again: each says which event was the last.
 
-use crate::script::Filled;
-use crate::units::RequestId;
+use prony_base::units::RequestId;
+use prony_plan::script::Filled;
 
 /// What fills in requests of a plan whose streams are opened again.
 #[derive(Debug, Default)]

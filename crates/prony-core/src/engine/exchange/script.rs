@@ -1,12 +1,14 @@
 //! The variables and cookies of sessions. They fill in requests, and replies update them.
 
 use super::Exchange;
-use crate::fault::Fault;
-use crate::plan::{Cookies, Plan};
-use crate::proto::Reply;
-use crate::script::VIRTUAL_EPOCH;
-use crate::script::{Capture, Filled, Jar, Locals, Origin, Repetition, Scratch, Script, Unsent};
-use crate::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Cookies, Plan};
+use prony_plan::script::VIRTUAL_EPOCH;
+use prony_plan::script::{
+    Capture, Filled, Jar, Locals, Origin, Repetition, Scratch, Script, Unsent,
+};
+use prony_proto::proto::Reply;
 
 /// The variables and cookies of all running sessions. Exists only if the plan has anything dynamic.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Requests that are signed when they are sent, whatever else is decided.
 
-use crate::plan::{CallSpec, Plan, Shared};
-use crate::script::{Filled, VIRTUAL_EPOCH};
-use crate::units::Nanos;
-use crate::vars::{BodyDigest, Signer, ToSign, body_digest};
+use prony_base::units::Nanos;
+use prony_plan::plan::{CallSpec, Plan, Shared};
+use prony_plan::script::{Filled, VIRTUAL_EPOCH};
+use prony_plan::vars::{BodyDigest, Signer, ToSign, body_digest};
 
 /// What signs the requests of a plan.
 #[derive(Debug)]

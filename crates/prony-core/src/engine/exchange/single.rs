@@ -1,10 +1,10 @@
 //! The templates of requests without sessions: each request is a session of its own.
 
 use super::Exchange;
-use crate::fault::Fault;
-use crate::plan::{Deal, Load, Pick, Plan};
-use crate::script::{Filled, Locals, Script, Unsent, VIRTUAL_EPOCH};
-use crate::units::{Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, RequestId};
+use prony_plan::plan::{Deal, Load, Pick, Plan};
+use prony_plan::script::{Filled, Locals, Script, Unsent, VIRTUAL_EPOCH};
 
 /// Fills in requests, each of which has a number, and with it rows and values, of its own.
 #[derive(Debug)]
@@ -142,8 +142,8 @@ impl Single {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CallSpec, Shard, Stop, Think};
-    use crate::rate::{Arrivals, RatePlan};
+    use prony_plan::plan::{CallSpec, Shard, Stop, Think};
+    use prony_plan::rate::{Arrivals, RatePlan};
 
     /// A plan with this number of calls, and its shares.
     fn shares(load: Load, calls: usize, pick: Pick, of: u32) -> Vec<Plan> {

@@ -6,12 +6,12 @@ use super::ended::{EndedRequest, EndedStream};
 use super::messages::{Messages, Stream};
 use super::reading::{Over, Reading, Stage};
 use super::tokens::Uncounted;
-use crate::events::{Ending, Message, Reader, Rules};
-use crate::fault::Fault;
-use crate::plan::StreamFormat;
-use crate::record::{CallStart, Recorder, Stamps, StreamEnd};
-use crate::tokenizer::CountTokens;
-use crate::units::{Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, RequestId};
+use prony_plan::events::{Ending, Message, Reader, Rules};
+use prony_plan::plan::StreamFormat;
+use prony_plan::tokenizer::CountTokens;
+use prony_tally::record::{CallStart, Recorder, Stamps, StreamEnd};
 
 /// What follows from a part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +209,7 @@ impl Messages {
     pub(in crate::engine) fn take_begun(
         &mut self,
         conn: u32,
-    ) -> Option<(RequestId, crate::units::Span)> {
+    ) -> Option<(RequestId, prony_base::units::Span)> {
         let reading = self.reading.as_deref_mut()?;
         let (id, time) = (reading.begun.pop()?, reading.plan.time?);
         self.stream(id.slot).conn = conn;

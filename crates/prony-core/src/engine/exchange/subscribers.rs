@@ -1,9 +1,9 @@
 //! The subscribers of a broadcast: what each has received.
 
 use super::messages::Messages;
-use crate::messages::{Stamp, Subscription};
-use crate::record::Recorder;
-use crate::units::{Nanos, RequestId};
+use prony_base::units::{Nanos, RequestId};
+use prony_plan::messages::{Stamp, Subscription};
+use prony_tally::record::Recorder;
 
 impl Messages {
     /// The intended times of the messages that became due last, if they are stamped.

@@ -1,11 +1,11 @@
 //! The body of a language model's reply: what its messages said, and when they arrived.
 
 use super::ended::EndedRequest;
-use crate::events::{Choices, Finish, Message, output_text};
-use crate::plan::TokenLimit;
-use crate::record::{CallStart, Recorder, Stamps, TokenReply};
-use crate::tokenizer::CountTokens;
-use crate::units::Nanos;
+use prony_base::units::Nanos;
+use prony_plan::events::{Choices, Finish, Message, output_text};
+use prony_plan::plan::TokenLimit;
+use prony_plan::tokenizer::CountTokens;
+use prony_tally::record::{CallStart, Recorder, Stamps, TokenReply};
 
 /// A successful reply that does not say how many tokens it has, until they are counted.
 #[derive(Debug)]

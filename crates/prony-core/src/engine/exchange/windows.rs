@@ -1,7 +1,7 @@
 //! Waits for the peer's permission to send more of a request.
 
 use super::{Exchange, Exchanges};
-use crate::units::{RequestId, Span};
+use prony_base::units::{RequestId, Span};
 
 impl Exchange {
     /// How long it has waited for the peer's permission to send more of it.

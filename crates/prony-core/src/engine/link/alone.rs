@@ -5,9 +5,9 @@ use super::sink::Sink;
 use super::tap::Tapped;
 use crate::engine::Engine;
 use crate::engine::exchange::EndedRequest;
-use crate::fault::Fault;
-use crate::proto::{Carrier, Reply, Sink as _};
-use crate::units::{ConnId, Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Nanos, RequestId};
+use prony_proto::proto::{Carrier, Reply, Sink as _};
 
 impl<P: Carrier> Engine<P> {
     /// End the exchanges of the connection that end by being sent, or by a deadline. Returns

@@ -3,11 +3,11 @@
 
 use super::NOBODY;
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::layer::Layer;
-use crate::machine::CloseHow;
-use crate::proto::{BodyRest, Carrier};
-use crate::units::Nanos;
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::Nanos;
+use prony_proto::layer::Layer;
+use prony_proto::proto::{BodyRest, Carrier};
 
 impl<P: Carrier> Engine<P> {
     /// Keep what was encoded and is not sent: the bytes that the kernel has not accepted, and the

@@ -1,8 +1,8 @@
 //! The exchanges of a connection, in order.
 
 use crate::engine::exchange::{At, Exchange, Exchanges, List, NONE, New};
-use crate::record::Recorder;
-use crate::units::{Nanos, RequestId};
+use prony_base::units::{Nanos, RequestId};
+use prony_tally::record::Recorder;
 
 /// The exchanges of a connection.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::State;
 use crate::engine::Engine;
 use crate::engine::agenda::Timer;
-use crate::layer::Layer;
-use crate::machine::{Action, CloseHow};
-use crate::proto::Carrier;
-use crate::units::{ConnId, Nanos, Span};
+use prony_base::machine::{Action, CloseHow};
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_proto::layer::Layer;
+use prony_proto::proto::Carrier;
 
 /// How long a close waits for a peer that does not read.
 const PATIENCE: Span = Span::from_secs(1);

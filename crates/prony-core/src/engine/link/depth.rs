@@ -8,9 +8,9 @@
 
 use super::{Conn, State};
 use crate::engine::Engine;
-use crate::plan::Plan;
-use crate::proto::Carrier;
-use crate::units::Nanos;
+use prony_base::units::Nanos;
+use prony_plan::plan::Plan;
+use prony_proto::proto::Carrier;
 
 /// The depths of all endpoints.
 #[derive(Debug)]

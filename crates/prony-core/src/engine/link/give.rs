@@ -4,8 +4,8 @@ use super::State;
 use crate::engine::Engine;
 use crate::engine::agenda::Timer;
 use crate::engine::exchange::Exchange;
-use crate::proto::Carrier;
-use crate::units::{ConnId, Nanos, RequestId};
+use prony_base::units::{ConnId, Nanos, RequestId};
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// Whether the connection may be given one more request, now or later.

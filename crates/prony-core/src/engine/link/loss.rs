@@ -4,12 +4,12 @@ use super::State;
 use super::tap::Tapped;
 use crate::engine::Engine;
 use crate::engine::exchange::EndedRequest;
-use crate::fault::Fault;
-use crate::machine::CloseHow;
-use crate::plan::Lost;
-use crate::proto::Carrier;
-use crate::record::SessionEnd;
-use crate::units::{Nanos, RequestId, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::{Nanos, RequestId, Span};
+use prony_plan::plan::Lost;
+use prony_proto::proto::Carrier;
+use prony_tally::record::SessionEnd;
 
 /// How often an idempotent request is sent again because connections were closed, without an
 /// announcement, while other requests were before it (each of these connections had received a

@@ -3,8 +3,8 @@
 use crate::engine::Engine;
 use crate::engine::agenda::{Agenda, Timer};
 use crate::engine::exchange::{Exchange, Exchanges, ToSend};
-use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
+use prony_base::units::{Nanos, RequestId};
+use prony_proto::proto::Carrier;
 
 /// An exchange was submitted on the connection in slot `conn`: its messages start.
 #[cold]

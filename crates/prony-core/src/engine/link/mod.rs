@@ -26,12 +26,12 @@ mod tunnel;
 use std::collections::VecDeque;
 
 use super::exchange::{Exchanges, New};
-use crate::layer::Layer;
-use crate::proto::{Begin, BodyRest};
-use crate::units::{ConnId, Nanos, Span};
 use carried::Carried;
 pub(super) use closing::Closing;
 pub(super) use depth::Depths;
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_proto::layer::Layer;
+use prony_proto::proto::{Begin, BodyRest};
 pub(super) use tap::Tapped;
 pub use tap::{Tap, Taps};
 pub(super) use tls::Secure;

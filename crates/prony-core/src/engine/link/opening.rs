@@ -2,10 +2,10 @@
 
 use super::State;
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::machine::CloseHow;
-use crate::proto::Carrier;
-use crate::units::Nanos;
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::Nanos;
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     pub(in crate::engine) fn begin_opening(&mut self, slot: u32, now: Nanos) {

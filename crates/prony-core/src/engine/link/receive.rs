@@ -3,11 +3,11 @@
 use super::sink::Sink;
 use super::{Conn, State, Tapped};
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::layer::Layer;
-use crate::machine::CloseHow;
-use crate::proto::Carrier;
-use crate::units::{ConnId, Nanos};
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::{ConnId, Nanos};
+use prony_proto::layer::Layer;
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// The requested connection is open.

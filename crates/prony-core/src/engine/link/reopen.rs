@@ -2,9 +2,9 @@
 
 use crate::engine::Engine;
 use crate::engine::agenda::Timer;
-use crate::fault::Fault;
-use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, RequestId};
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// The request has left its connection with this fault. Returns whether its stream is opened

@@ -5,10 +5,10 @@ use super::{Conn, NOBODY, State, Tail, Tapped};
 use crate::engine::Engine;
 use crate::engine::exchange::{Exchanges, Sent};
 
-use crate::layer::Layer;
-use crate::machine::CloseHow;
-use crate::proto::{Call, Carrier};
-use crate::units::{ConnId, Nanos, RequestId};
+use prony_base::machine::CloseHow;
+use prony_base::units::{ConnId, Nanos, RequestId};
+use prony_proto::layer::Layer;
+use prony_proto::proto::{Call, Carrier};
 
 impl<P: Carrier> Engine<P> {
     /// Send the connection's output. Returns whether the kernel has accepted all of it.
@@ -315,7 +315,7 @@ impl<P: Carrier> Engine<P> {
             tail.unit = self.carrier.boundary(conn, bytes, taken) - taken;
         }
         for &begin in self.out.begins().iter().filter(|b| b.at >= taken) {
-            tail.begins.push_back(crate::proto::Begin { at: begin.at - taken, ..begin });
+            tail.begins.push_back(prony_proto::proto::Begin { at: begin.at - taken, ..begin });
         }
         tail.cuts.extend(self.out.cuts().iter().filter(|&&at| at > taken).map(|at| at - taken));
         self.links[slot].tail = Some(Box::new(tail));

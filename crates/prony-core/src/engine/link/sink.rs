@@ -9,11 +9,11 @@ use crate::engine::exchange::expect::Calls;
 use crate::engine::exchange::following::After as AfterReply;
 use crate::engine::exchange::outcome::Outcome;
 use crate::engine::exchange::{After, EndedRequest, Exchange, Exchanges, Sent};
-use crate::fault::Fault;
-use crate::messages::Stamp;
-use crate::proto::{self, Anomaly, FAILURE, Reply};
-use crate::record::{CallStart, GroupKey, Recorder, Stamps};
-use crate::units::{ConnId, Nanos, RequestId, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Nanos, RequestId, Span};
+use prony_plan::messages::Stamp;
+use prony_proto::proto::{self, Anomaly, FAILURE, Reply};
+use prony_tally::record::{CallStart, GroupKey, Recorder, Stamps};
 
 /// The sink of one connection for one batch of bytes.
 pub(in crate::engine) struct Sink<'a> {

@@ -3,9 +3,9 @@
 
 use super::{Depths, Links, Tapped};
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::proto::{Cancelled, Carrier};
-use crate::units::{ConnId, Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Nanos, RequestId};
+use prony_proto::proto::{Cancelled, Carrier};
 
 impl<C> Links<C> {
     /// Whether the peer allows fewer concurrent exchanges on the connection than the plan.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::engine::exchange::EndedRequest;
-use crate::fault::Fault;
-use crate::proto::{Carrier, Reply};
-use crate::units::{ConnId, Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::units::{ConnId, Nanos, RequestId};
+use prony_proto::proto::{Carrier, Reply};
 
 /// Observes the traffic on the connections of an engine, for front ends that print or count what no
 /// tally has. It changes nothing. The default methods do nothing.

@@ -3,10 +3,10 @@
 use super::*;
 use crate::engine::Engine;
 use crate::engine::tests::{Letters, closed, connect_of, ms, turn};
-use crate::fault::Fault;
-use crate::machine::{Action, Machine};
-use crate::proto::{Call, Cancelled, Carrier, Out, Sink};
-use crate::units::RequestId;
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, Machine};
+use prony_base::units::RequestId;
+use prony_proto::proto::{Call, Cancelled, Carrier, Out, Sink};
 
 /// No counter retires a connection that lives for weeks.
 #[test]

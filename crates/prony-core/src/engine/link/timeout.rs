@@ -2,10 +2,10 @@
 
 use super::State;
 use crate::engine::{Engine, Stage};
-use crate::fault::Fault;
-use crate::machine::CloseHow;
-use crate::proto::Carrier;
-use crate::units::{Nanos, RequestId};
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::{Nanos, RequestId};
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// When the request times out, as far as it is known now.

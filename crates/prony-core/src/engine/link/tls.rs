@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::{NOBODY, State};
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::layer::{ClientConfig, Layer, NoTunnel, Tls, TlsContext, TlsError};
-use crate::machine::CloseHow;
-use crate::proto::{Carrier, Out};
-use crate::record::Secured;
-use crate::units::{ConnId, Nanos};
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::{ConnId, Nanos};
+use prony_proto::layer::{ClientConfig, Layer, NoTunnel, Tls, TlsContext, TlsError};
+use prony_proto::proto::{Carrier, Out};
+use prony_tally::record::Secured;
 
 /// State that the TLS connections of an engine share.
 #[derive(Debug, Default)]

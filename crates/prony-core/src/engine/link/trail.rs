@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 
 use crate::engine::Engine;
 use crate::engine::exchange::Exchanges;
-use crate::machine::{KernelStamp, Passed};
-use crate::proto::Carrier;
-use crate::record::{KernelTimes, MissingTime, Recorder, Stamps};
-use crate::units::{ConnId, Nanos, RequestId, Span};
+use prony_base::machine::{KernelStamp, Passed};
+use prony_base::units::{ConnId, Nanos, RequestId, Span};
+use prony_proto::proto::Carrier;
+use prony_tally::record::{KernelTimes, MissingTime, Recorder, Stamps};
 
 /// How many writes are remembered beyond those of the requests in flight: their timestamps may
 /// arrive late.
@@ -260,7 +260,7 @@ impl Trail {
 
 impl<P: Carrier> Engine<P> {
     /// Match requests with the kernel's timestamps of their bytes, which the driver passes to
-    /// [`crate::machine::Machine::on_stamp`].
+    /// [`prony_base::machine::Machine::on_stamp`].
     pub fn expect_stamps(&mut self) {
         let by_message = self.plan.exchange.is_some()
             && self.plan.endpoints.iter().any(|e| e.transport().keeps_boundaries());

@@ -2,11 +2,11 @@
 
 use super::State;
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::layer::{Layer, NoTunnel, Tunnel};
-use crate::machine::CloseHow;
-use crate::proto::Carrier;
-use crate::units::{ConnId, Nanos};
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::{ConnId, Nanos};
+use prony_proto::layer::{Layer, NoTunnel, Tunnel};
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// The connection to the proxy has opened. Ask for a tunnel if the connection goes through one;

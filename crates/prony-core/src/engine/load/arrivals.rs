@@ -1,8 +1,8 @@
 //! The arrivals of an open loop: when each request is due.
 
-use crate::plan::Plan;
-use crate::schedule::{Arrival, Schedule, Skipped};
-use crate::units::Nanos;
+use prony_base::units::Nanos;
+use prony_plan::plan::Plan;
+use prony_plan::schedule::{Arrival, Schedule, Skipped};
 
 /// The arrivals of a share.
 #[derive(Debug)]

@@ -13,11 +13,11 @@ use super::sessions::Session;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::{Exchange, NOBODY, New};
 use crate::engine::{Engine, Stage};
-use crate::fault::Fault;
-use crate::proto::Carrier;
-use crate::record::SessionEnd;
-use crate::schedule::Skipped;
-use crate::units::{Nanos, RequestId, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, RequestId, Span};
+use prony_plan::schedule::Skipped;
+use prony_proto::proto::Carrier;
+use prony_tally::record::SessionEnd;
 
 /// How many arrivals start between two checks of the sockets.
 const BATCH: u32 = 256;

@@ -1,14 +1,14 @@
 //! Independent clients: groups of users of a closed loop, each with requests, a schedule and an end
 //! of its own.
 
-use crate::plan::{Pace, Plan, Shard};
-use crate::record::ClientTally;
-use crate::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Pace, Plan, Shard};
+use prony_tally::record::ClientTally;
 
 /// The clients of a share.
 #[derive(Debug)]
 pub(super) struct Clients {
-    spec: crate::plan::Clients,
+    spec: prony_plan::plan::Clients,
     shard: Shard,
     each: Vec<Client>,
     /// The measurement.

@@ -4,12 +4,12 @@ use super::Kind;
 use crate::engine::agenda::Timer;
 use crate::engine::exchange::New;
 use crate::engine::{Engine, Stage};
-use crate::fault::Fault;
-use crate::machine::CloseHow;
-use crate::plan::{Pick, Plan};
-use crate::proto::Carrier;
-use crate::rng::{self, Stream};
-use crate::units::{Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::rng::{self, Stream};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Pick, Plan};
+use prony_proto::proto::Carrier;
 
 impl<P: Carrier> Engine<P> {
     /// The load starts.

@@ -6,11 +6,11 @@ use crate::engine::agenda::Timer;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::exchange::script::Tried;
 use crate::engine::{Engine, Stage};
-use crate::plan::AtLimit;
-use crate::proto::Carrier;
-use crate::record::SessionEnd;
-use crate::script::Repetition;
-use crate::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::AtLimit;
+use prony_plan::script::Repetition;
+use prony_proto::proto::Carrier;
+use prony_tally::record::SessionEnd;
 
 impl<P: Carrier> Engine<P> {
     /// A session starts: at its first step that it does not skip.

@@ -1,8 +1,8 @@
 //! The groups of steps in which sessions are.
 
-use crate::plan::Plan;
-use crate::record::{GroupEnd, GroupKey, SessionEnd};
-use crate::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::Plan;
+use prony_tally::record::{GroupEnd, GroupKey, SessionEnd};
 
 /// No group.
 const NONE: u32 = u32::MAX;

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::engine::exchange::{Exchange, Exchanges, NOBODY};
-use crate::feed::Own;
-use crate::units::{Nanos, RequestId};
+use prony_base::feed::Own;
+use prony_base::units::{Nanos, RequestId};
 
 /// The clients that have a request which has started and not ended.
 #[derive(Debug, Default)]

@@ -4,10 +4,10 @@ use std::fmt;
 
 use super::held::Held;
 use crate::engine::exchange::Exchanges;
-use crate::feed::{Entry, Fed, Feed, Own};
-use crate::plan::Plan;
-use crate::schedule::Skipped;
-use crate::units::{Nanos, Span};
+use prony_base::feed::{Entry, Fed, Feed, Own};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::Plan;
+use prony_plan::schedule::Skipped;
 
 /// How soon a feed that should have had a request is asked again.
 const AGAIN: Span = Span::from_millis(1);

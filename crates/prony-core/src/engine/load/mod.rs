@@ -16,16 +16,16 @@ mod sessions;
 mod tests;
 mod users;
 
-use crate::fault::{Fault, FaultClass};
-use crate::feed::Feed;
-use crate::plan::{self, Lost, Plan};
-use crate::rate::RateChange;
-use crate::record::ClientTally;
-use crate::schedule::Skipped;
-use crate::units::{Nanos, Span};
 use arrivals::Arrivals;
 pub(super) use backlog::Backlog;
 use logged::Logged;
+use prony_base::fault::{Fault, FaultClass};
+use prony_base::feed::Feed;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{self, Lost, Plan};
+use prony_plan::rate::RateChange;
+use prony_plan::schedule::Skipped;
+use prony_tally::record::ClientTally;
 use sessions::Sessions;
 use users::Users;
 
@@ -171,7 +171,7 @@ impl Load {
         }
     }
 
-    /// Skip the arrivals before `limit`; see [`crate::schedule::Schedule::skip_before`].
+    /// Skip the arrivals before `limit`; see [`prony_plan::schedule::Schedule::skip_before`].
     fn skip_before(&mut self, limit: Nanos) -> Option<Skipped> {
         match &mut self.kind {
             Kind::Closed(_) => None,

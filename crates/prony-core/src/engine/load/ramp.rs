@@ -1,7 +1,7 @@
 //! Users of a closed loop who start one after the other.
 
-use crate::plan::Plan;
-use crate::units::{Nanos, Span};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::Plan;
 
 /// When the users of a share start.
 #[derive(Debug)]

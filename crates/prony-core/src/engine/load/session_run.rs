@@ -8,16 +8,16 @@
 use super::Kind;
 use super::sessions::{Arrivals, Session, Sessions};
 use super::users::back_off;
-use crate::director::Step;
 use crate::engine::agenda::Timer;
 use crate::engine::exchange::New;
 use crate::engine::exchange::dynamic::Dynamic;
 use crate::engine::{Engine, Stage};
-use crate::fault::Fault;
-use crate::machine::CloseHow;
-use crate::proto::Carrier;
-use crate::record::SessionEnd;
-use crate::units::{Nanos, Span};
+use prony_base::director::Step;
+use prony_base::fault::Fault;
+use prony_base::machine::CloseHow;
+use prony_base::units::{Nanos, Span};
+use prony_proto::proto::Carrier;
+use prony_tally::record::SessionEnd;
 
 /// How long a user waits after a session without a request, and after a second pause of no time in
 /// a row: else they would be a busy loop.

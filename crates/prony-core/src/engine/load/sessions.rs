@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::groups::Groups;
 use super::ramp::Ramp;
-use crate::plan::{self, Deal, Load, Lost, OnFailure, Pick, Plan, Think};
-use crate::rate::RateChange;
-use crate::rng::{self, Stream};
-use crate::schedule::{Schedule, Skipped};
-use crate::units::{Nanos, Span};
+use prony_base::rng::{self, Stream};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{self, Deal, Load, Lost, OnFailure, Pick, Plan, Think};
+use prony_plan::rate::RateChange;
+use prony_plan::schedule::{Schedule, Skipped};
 
 /// All sessions of a share. Slots of ended sessions are reused, so the number of concurrent
 /// sessions bounds the memory.

@@ -9,8 +9,8 @@ use super::logged::{Logged, Taken};
 use super::users::Users;
 use super::*;
 use crate::engine::exchange::Exchanges;
-use crate::feed::{Entry, Fed, Feed, Own};
-use crate::plan::{Clients as Spec, Load as PlanLoad, Pace, Stop, Think};
+use prony_base::feed::{Entry, Fed, Feed, Own};
+use prony_plan::plan::{Clients as Spec, Load as PlanLoad, Pace, Stop, Think};
 
 fn users(connections: u32, depth: u32, requests: Option<u64>, think: Think) -> Users {
     let mut plan = crate::engine::tests::closed(connections, 1);
@@ -171,7 +171,8 @@ fn clients_count_what_ends_within_the_measurement() {
 fn open(stop: Stop) -> Arrivals {
     let rate = "10".parse().unwrap();
     let mut plan = crate::engine::tests::closed(1, 1);
-    plan.load = PlanLoad::Open { rate, arrivals: crate::rate::Arrivals::Fixed, connections: 1 };
+    plan.load =
+        PlanLoad::Open { rate, arrivals: prony_plan::rate::Arrivals::Fixed, connections: 1 };
     plan.stop = stop;
     Arrivals::new(&plan)
 }

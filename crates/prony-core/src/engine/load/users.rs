@@ -2,9 +2,9 @@
 
 use super::clients::Clients;
 use super::ramp::Ramp;
-use crate::plan::{Load, Pace, Plan, Think};
-use crate::rng::{self, Stream};
-use crate::units::{Nanos, Span};
+use prony_base::rng::{self, Stream};
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Load, Pace, Plan, Think};
 
 /// After a failed connect, a user of a closed loop waits this long before the next attempt. The
 /// delay doubles with each consecutive failure: the meter keeps trying a dead target without a busy

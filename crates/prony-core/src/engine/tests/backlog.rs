@@ -1,7 +1,7 @@
 //! Tests of a meter that cannot keep up: bounded turns, a bounded backlog, a run that ends.
 
 use super::*;
-use crate::plan::{Burst, SessionKind, Sessions};
+use prony_plan::plan::{Burst, SessionKind, Sessions};
 
 /// A million arrivals a millisecond for 20 ms, on at most two connections.
 fn flood(arrivals: Arrivals) -> Plan {

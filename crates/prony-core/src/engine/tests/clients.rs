@@ -1,8 +1,8 @@
 //! Independent clients: their parts of the requests, their schedules and their ends.
 
 use super::*;
-use crate::plan::{Clients, Pace};
-use crate::record::ClientTally;
+use prony_plan::plan::{Clients, Pace};
+use prony_tally::record::ClientTally;
 
 const FREE: Clients =
     Clients { starts: None, pace: Pace::Free, lifetime: None, ends_on_timeout: true };

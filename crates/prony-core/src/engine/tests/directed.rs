@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::director::{Director, Received, Step, Written};
-use crate::plan::{Burst, OnFailure, SessionKind, Sessions};
+use prony_base::director::{Director, Received, Step, Written};
+use prony_plan::plan::{Burst, OnFailure, SessionKind, Sessions};
 
 /// What a director has seen, by session number.
 #[derive(Debug, Default)]

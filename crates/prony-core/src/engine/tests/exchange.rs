@@ -3,14 +3,14 @@
 
 use super::{connect_of, ms};
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::frame::{HEADER, Header, Kind};
-use crate::machine::{Action, Machine};
-use crate::plan::{Exchange, Framing, Load, Message, Plan, Think};
-use crate::proto::echo::Echo;
-use crate::record::{Messages, Observer};
-use crate::target::{Carrier, Endpoint};
-use crate::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::frame::{HEADER, Header, Kind};
+use prony_base::machine::{Action, Machine};
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_plan::plan::{Exchange, Framing, Load, Message, Plan, Think};
+use prony_plan::target::{Carrier, Endpoint};
+use prony_proto::proto::echo::Echo;
+use prony_tally::record::{Messages, Observer};
 
 const NONE: [u64; 0] = [];
 

@@ -2,12 +2,12 @@
 
 use super::{closed, connect_of, ms};
 use crate::engine::Engine;
-use crate::fault::Fault;
-use crate::machine::{Action, Machine};
-use crate::merge::Merge;
-use crate::proto::h1::H1;
-use crate::record::{FirstFailure, Tally};
-use crate::units::Span;
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, Machine};
+use prony_base::merge::Merge;
+use prony_base::units::Span;
+use prony_proto::proto::h1::H1;
+use prony_tally::record::{FirstFailure, Tally};
 
 fn reply(status: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()

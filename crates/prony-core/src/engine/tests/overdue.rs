@@ -1,7 +1,7 @@
 //! Tests of requests that time out before the meter gets to them, because it was delayed.
 
 use super::*;
-use crate::plan::{Burst, SessionKind, Sessions};
+use prony_plan::plan::{Burst, SessionKind, Sessions};
 
 /// Twenty arrivals, one per millisecond, each with a timeout of 10 ms, on at most two connections.
 fn hurried() -> Plan {

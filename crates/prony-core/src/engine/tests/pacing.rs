@@ -1,7 +1,7 @@
 //! Tests of the pacing of connects.
 
 use super::*;
-use crate::plan::{Burst, SessionKind, Sessions};
+use prony_plan::plan::{Burst, SessionKind, Sessions};
 
 /// The connections that are requested now, and whether the engine wants the sockets checked.
 fn asked(e: &mut Engine<Letters>, now: Nanos) -> (Vec<ConnId>, bool) {

@@ -1,8 +1,8 @@
 //! Tests of sessions with a minimal peer.
 
 use super::*;
-use crate::merge::Merge;
-use crate::plan::{Burst, Lost, OnFailure, SessionKind, Sessions};
+use prony_base::merge::Merge;
+use prony_plan::plan::{Burst, Lost, OnFailure, SessionKind, Sessions};
 
 fn burst(calls: &[u32], think: Think) -> Burst {
     Burst::of(calls.to_vec(), think)

@@ -2,13 +2,13 @@
 
 use super::{closed, connect_of, ms};
 use crate::engine::Engine;
-use crate::http2::PREFACE;
-use crate::http2::frame::{self, flag, kind};
-use crate::http2::hpack::encode_static;
-use crate::machine::{Action, Machine};
-use crate::plan::HttpVersion;
-use crate::proto::h2::H2;
-use crate::units::Nanos;
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, flag, kind};
+use prony_base::http2::hpack::encode_static;
+use prony_base::machine::{Action, Machine};
+use prony_base::units::Nanos;
+use prony_plan::plan::HttpVersion;
+use prony_proto::proto::h2::H2;
 
 const STREAMS: u32 = 10;
 
@@ -91,5 +91,5 @@ fn a_turn_has_one_read_and_one_write() {
     let t = e.finish().1;
     assert_eq!((t.replies, t.failed), (u64::from(ROUNDS * STREAMS), 0));
     // Each round takes 1 ms: all replies of a read have its time.
-    assert_eq!(t.times.service.max(), Some(crate::units::Span::from_millis(1)));
+    assert_eq!(t.times.service.max(), Some(prony_base::units::Span::from_millis(1)));
 }

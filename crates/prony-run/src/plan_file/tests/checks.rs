@@ -1,7 +1,7 @@
 //! Checks and groups in plan files: what they mean, and errors with their positions.
 
 use expect_test::{Expect, expect};
-use prony_core::plan::GroupPart;
+use prony_plan::plan::GroupPart;
 
 use super::super::parse;
 use super::{around, explain, plan};

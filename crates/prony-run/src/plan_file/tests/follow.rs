@@ -1,7 +1,7 @@
 //! Redirects in plan files.
 
 use expect_test::expect;
-use prony_core::plan::Redirects;
+use prony_plan::plan::Redirects;
 
 use super::{check, plan, refused};
 

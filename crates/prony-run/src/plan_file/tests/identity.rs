@@ -5,17 +5,17 @@ mod tls;
 use std::ops::Range;
 use std::sync::Arc;
 
-use prony_core::plan::{
+use prony_base::units::Span;
+use prony_plan::plan::{
     Alternative, AtLimit, AwsSigning, Burst, CallSpec, Checks, Control, Cookies, Data, Expect,
     Follow, Gate, Group, GroupPart, Http2Spec, HttpVersion, Load, Lost, OnFailure, Pick, Placement,
     Plan, ProxySpec, RedirectServer, Redirects, Retry, RetryOn, SessionKind, Sessions, Shard, Step,
     Stop, StreamFormat, StreamPlan, Switch, Think, TlsSpec, TokenDialect, TokenPlan, Until, steps,
 };
-use prony_core::schedule::{Arrivals, RatePiece, RatePlan};
-use prony_core::script::{Exhausted, Extract, PickRow, Place, Table};
-use prony_core::target::Endpoint;
-use prony_core::threshold::Threshold;
-use prony_core::units::Span;
+use prony_plan::schedule::{Arrivals, RatePiece, RatePlan};
+use prony_plan::script::{Exhausted, Extract, PickRow, Place, Table};
+use prony_plan::target::Endpoint;
+use prony_plan::threshold::Threshold;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -90,7 +90,7 @@ fn call(endpoints: u32, names: u32) -> impl Strategy<Value = CallSpec> {
             let gzip = template && bare.is_none() && !body.is_empty();
             let coding = gzip.then(|| ("Content-Encoding".to_owned(), "gzip".to_owned()));
             CallSpec {
-                checks: prony_core::plan::Shared::default(),
+                checks: prony_plan::plan::Shared::default(),
                 endpoint,
                 method: method.into(),
                 path: if path == "*" { path } else { path + field },

@@ -15,8 +15,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
-use prony_core::plan::{BroadcastPlan, Plan};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{BroadcastPlan, Plan};
 
 use super::{Common, explain, parse, session_file, summary};
 use crate::environment::Environment;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use expect_test::{Expect, expect};
-use prony_core::plan::{Load, Plan, Stop, Think};
-use prony_core::units::Span;
+use prony_base::units::Span;
+use prony_plan::plan::{Load, Plan, Stop, Think};
 use prony_report::phased::Start;
 
 use super::super::{PlanFile, check_text, explain_phases, parse, parse_all};

@@ -5,11 +5,11 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use prony_core::meter::WorkerStats;
-use prony_core::plain::is_plain;
-use prony_core::record::Tally;
+use prony_base::meter::WorkerStats;
+use prony_base::plain::is_plain;
 use prony_report::{Format, Style, github, render};
 use prony_stats::summary::{RunInfo, Summary};
+use prony_tally::record::Tally;
 
 use super::super::{PlanFile, explain, explain_phases, parse_all, summary};
 use super::around;
@@ -92,7 +92,7 @@ fn shown(text: &str) -> bool {
     let plans = match file {
         PlanFile::Load(planned) => {
             assert_plain(text, &explain(&planned.plan, &planned.notes));
-            assert_plain(text, &prony_core::plain::line(&summary(&planned.plan)));
+            assert_plain(text, &prony_base::plain::line(&summary(&planned.plan)));
             vec![(planned.plan, planned.notes)]
         }
         PlanFile::Phases(phases) => {

@@ -1,7 +1,7 @@
 //! Closed loops whose users start one after the other.
 
 use expect_test::expect;
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use super::super::load::summary;
 use super::{check, plan, refused};

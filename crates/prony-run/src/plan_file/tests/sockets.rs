@@ -1,7 +1,7 @@
 //! Steps on WebSockets in plan files.
 
 use expect_test::expect;
-use prony_core::plan::SocketStep;
+use prony_plan::plan::SocketStep;
 
 use super::refused::check as refuse;
 use super::{check, explain, plan};
@@ -70,7 +70,7 @@ fn sockets_have_endpoints_of_their_own() {
          {{ send = \"x\" }}, \"/b\"]\n"
     ));
     assert_eq!((beside.endpoints.len(), &beside.endpoints[0]), (2, &beside.endpoints[1]));
-    let of_calls = |plan: &prony_core::plan::Plan| {
+    let of_calls = |plan: &prony_plan::plan::Plan| {
         plan.calls.iter().map(|call| call.endpoint).collect::<Vec<_>>()
     };
     assert_eq!(of_calls(&beside), [0, 1, 1, 0]);
@@ -180,7 +180,7 @@ fn a_session_holds_several_websockets() {
          {{ wait-for = \"y\", socket = \"a\" }}, {{ close = 1000, socket = \"a\" }}, {a}, \
          {{ close = 1000, socket = \"b\" }}"
     );
-    let endpoints = |plan: &prony_core::plan::Plan| {
+    let endpoints = |plan: &prony_plan::plan::Plan| {
         let endpoint = |&call: &u32| plan.calls[call as usize].endpoint;
         let bursts = &plan.sessions.as_ref().expect("sessions").kinds[0].bursts;
         bursts.iter().flat_map(|burst| burst.calls.iter().map(endpoint)).collect::<Vec<_>>()

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use prony_core::plan::Plan;
-use prony_core::record::Tally;
-use prony_core::tokenizer::CountTokens;
+use prony_plan::plan::Plan;
+use prony_plan::tokenizer::CountTokens;
 use prony_server::serve::ServerBehavior;
+use prony_tally::record::Tally;
 
 use super::against;
 

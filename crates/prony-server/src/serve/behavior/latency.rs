@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use prony_core::rng;
-use prony_core::units::{Distribution, Span, parse_distribution};
+use prony_base::rng;
+use prony_base::units::{Distribution, Span, parse_distribution};
 use serde::{Deserialize, Serialize};
 
 use super::{BehaviorError, Share};

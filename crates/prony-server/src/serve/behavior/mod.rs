@@ -15,8 +15,8 @@ pub use events::EventBehavior;
 pub use latency::Latency;
 pub use sockets::{BroadcastFaults, SocketBehavior};
 
-use prony_core::rng;
-use prony_core::units::Span;
+use prony_base::rng;
+use prony_base::units::Span;
 
 /// The behavior of the server. Each random part draws from its own stream, keyed by (seed, number
 /// of the request), so that enabling one does not change the draws of another.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use prony_core::units::Span;
+use prony_base::units::Span;
 use serde::{Deserialize, Serialize};
 
 use super::{BehaviorError, Latency, Share};

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use prony_core::grpc::{Item, Splitter, Status};
-use prony_core::units::{Nanos, Span};
+use prony_base::grpc::{Item, Splitter, Status};
+use prony_base::units::{Nanos, Span};
 
 use super::gzip::{self, Unreadable};
 use super::head::{CallHead, Encoding, Method};

@@ -1,7 +1,7 @@
 //! The head of a call: its method, and what the client's headers ask for.
 
-use prony_core::grpc::parse_timeout;
-use prony_core::units::Span;
+use prony_base::grpc::parse_timeout;
+use prony_base::units::Span;
 
 /// The served methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The messages of `grpc.testing.TestService` and of the load reports.
 
-use prony_core::grpc::{PREFIX, prefix};
-use prony_core::units::Span;
+use prony_base::grpc::{PREFIX, prefix};
+use prony_base::units::Span;
 
 use super::wire::{self, Fields, Malformed, Value};
 

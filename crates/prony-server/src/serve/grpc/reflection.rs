@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use prony_core::grpc::Status;
+use prony_base::grpc::Status;
 
 use super::head::SERVICES;
 use super::wire::{self, Fields, Malformed, Value};

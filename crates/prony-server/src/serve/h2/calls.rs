@@ -3,12 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-use prony_core::grpc::{Status, encode_message};
-use prony_core::http2::FRAME_SIZE;
-use prony_core::http2::frame::{self, flag, kind};
-use prony_core::http2::hpack::encode_static;
-use prony_core::rng::Stream as Draws;
-use prony_core::units::{ConnId, Nanos};
+use prony_base::grpc::{Status, encode_message};
+use prony_base::http2::FRAME_SIZE;
+use prony_base::http2::frame::{self, flag, kind};
+use prony_base::http2::hpack::encode_static;
+use prony_base::rng::Stream as Draws;
+use prony_base::units::{ConnId, Nanos};
 
 use super::super::answer::Answer;
 use super::super::grpc::{Call, CallHead, ECHO_INITIAL, ECHO_TRAILING, End, Failure, Next};

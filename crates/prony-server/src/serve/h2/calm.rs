@@ -1,6 +1,6 @@
 //! The bound on what a client may send without doing anything useful.
 
-use prony_core::units::Nanos;
+use prony_base::units::Nanos;
 
 /// What may come at once.
 const LIMIT: u32 = 1_000;
@@ -43,7 +43,7 @@ impl Calm {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::units::Span;
+    use prony_base::units::Span;
 
     use super::*;
 

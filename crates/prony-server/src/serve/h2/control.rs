@@ -1,9 +1,9 @@
 //! Frames that concern no request: settings, pings, windows.
 
-use prony_core::http2::WINDOW_MAX;
-use prony_core::http2::control::Control;
-use prony_core::http2::frame::Code;
-use prony_core::units::Nanos;
+use prony_base::http2::WINDOW_MAX;
+use prony_base::http2::control::Control;
+use prony_base::http2::frame::Code;
+use prony_base::units::Nanos;
 
 use super::input::protocol;
 use super::streams::Past;

@@ -1,10 +1,10 @@
 //! Streams of server-sent events on streams of HTTP/2: each event is a DATA frame, if windows and
 //! the length of frames allow it.
 
-use prony_core::http2::FRAME_SIZE;
-use prony_core::http2::frame::{self, flag, kind};
-use prony_core::http2::hpack::encode_static;
-use prony_core::units::Nanos;
+use prony_base::http2::FRAME_SIZE;
+use prony_base::http2::frame::{self, flag, kind};
+use prony_base::http2::hpack::encode_static;
+use prony_base::units::Nanos;
 
 use super::super::events::Events;
 use super::super::out::{Counted, Out};

@@ -1,8 +1,8 @@
 //! The fields of requests and trailers (RFC 9113, section 8).
 
 use memchr::memchr;
-use prony_core::http2::hpack::encode_static;
-use prony_core::websocket::{Agreed, RequestFields};
+use prony_base::http2::hpack::encode_static;
+use prony_base::websocket::{Agreed, RequestFields};
 
 use super::super::grpc::{CallHead, Kind};
 use super::super::request::{Head, Refusal, Route, is_known, is_token, number, route};

@@ -1,11 +1,11 @@
 //! What a client sends: frames, and the requests in them.
 
-use prony_core::http2::control::Control;
-use prony_core::http2::frame::{self, Code, HEADER, flag, kind};
-use prony_core::http2::hpack::HpackError;
-use prony_core::http2::{FRAME_SIZE, STREAM_MAX, WINDOW};
-use prony_core::rng::Stream as Draws;
-use prony_core::units::{ConnId, Nanos};
+use prony_base::http2::control::Control;
+use prony_base::http2::frame::{self, Code, HEADER, flag, kind};
+use prony_base::http2::hpack::HpackError;
+use prony_base::http2::{FRAME_SIZE, STREAM_MAX, WINDOW};
+use prony_base::rng::Stream as Draws;
+use prony_base::units::{ConnId, Nanos};
 
 use super::super::Serve;
 use super::super::answer::Answer;

@@ -15,10 +15,10 @@ mod streams;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use prony_core::http2::frame::{Code, Settings};
-use prony_core::http2::hpack::Decoder;
-use prony_core::http2::{PREFACE, STREAM_MAX, WINDOW, WINDOW_MAX};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::http2::frame::{Code, Settings};
+use prony_base::http2::hpack::Decoder;
+use prony_base::http2::{PREFACE, STREAM_MAX, WINDOW, WINDOW_MAX};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::Serve;
 use super::cast::Cast;

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
-use prony_core::http2::frame::{self, Code, Settings, flag, kind};
-use prony_core::http2::hpack::encode_static;
-use prony_core::units::{ConnId, Nanos};
+use prony_base::http2::frame::{self, Code, Settings, flag, kind};
+use prony_base::http2::hpack::encode_static;
+use prony_base::units::{ConnId, Nanos};
 
 use super::super::Serve;
 use super::super::answer::Answer;

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use prony_core::http2::FRAME_SIZE;
-use prony_core::http2::frame::{self, Code, flag, kind};
-use prony_core::rng::Stream as Draws;
-use prony_core::units::{ConnId, Nanos, Span};
-use prony_core::websocket::CloseCode;
+use prony_base::http2::FRAME_SIZE;
+use prony_base::http2::frame::{self, Code, flag, kind};
+use prony_base::rng::Stream as Draws;
+use prony_base::units::{ConnId, Nanos, Span};
+use prony_base::websocket::CloseCode;
 
 use super::super::answer::Answer;
 use super::super::cast::Held;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use prony_core::http2::FRAME_SIZE;
+use prony_base::http2::FRAME_SIZE;
 
 use super::super::answer::Answer;
 use super::super::events::Events;
@@ -341,7 +341,7 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::rng::{self, Stream as Draws};
+    use prony_base::rng::{self, Stream as Draws};
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! Clients that send much and read nothing, with every protocol: what the server keeps for them is
 //! bounded, others are served, and nothing is left when they have gone.
 
-use prony_core::http2::frame::{self, flag, kind};
-use prony_core::websocket::{Frame, Opcode};
+use prony_base::http2::frame::{self, flag, kind};
+use prony_base::websocket::{Frame, Opcode};
 
 use super::hostile::{UPGRADE, headers, post, start_h2};
 use super::*;
@@ -187,7 +187,7 @@ fn check(kind: &Kind) {
     }
     for link in 0..rig.links.len() {
         if rig.links[link].closed.is_none() {
-            rig.serve.on_closed(rig.links[link].id, Some(prony_core::fault::Fault::Reset), rig.now);
+            rig.serve.on_closed(rig.links[link].id, Some(prony_base::fault::Fault::Reset), rig.now);
             rig.act();
         }
     }
@@ -278,7 +278,7 @@ fn requests_of_clients_that_have_gone_are_forgotten() {
     for _ in 0..300 {
         let link = rig.connect();
         rig.send(link, get("/").repeat(1_000));
-        rig.serve.on_closed(rig.links[link].id, Some(prony_core::fault::Fault::Reset), rig.now);
+        rig.serve.on_closed(rig.links[link].id, Some(prony_base::fault::Fault::Reset), rig.now);
         rig.act();
         rig.links.clear();
     }
@@ -437,7 +437,7 @@ mod random {
                     }
                     Act::Reset if is_open => {
                         let id = rig.links[link].id;
-                        rig.serve.on_closed(id, Some(prony_core::fault::Fault::Reset), rig.now);
+                        rig.serve.on_closed(id, Some(prony_base::fault::Fault::Reset), rig.now);
                         rig.act();
                     }
                     Act::Wait(ms) => rig.now = rig.now + Span::from_millis(ms.into()),

@@ -1,8 +1,8 @@
 //! Closes, resets, truncations, stops.
 
-use prony_core::fault::Fault;
-use prony_core::machine::{CloseHow, Machine as _, StopRequest};
-use prony_core::merge::Merge;
+use prony_base::fault::Fault;
+use prony_base::machine::{CloseHow, Machine as _, StopRequest};
+use prony_base::merge::Merge;
 
 use super::{Rig, at, get, ms, replies};
 use crate::serve::{CloseAfter, ServerBehavior, Share, StatusMix};

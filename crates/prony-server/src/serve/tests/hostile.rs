@@ -1,9 +1,9 @@
 //! Clients that ask for much and read nothing, or all of it: each call of the machine does a
 //! bounded amount of work, and others are served in between.
 
-use prony_core::http2::PREFACE;
-use prony_core::http2::frame::{self, Settings, flag, kind};
-use prony_core::http2::hpack::encode_static;
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, Settings, flag, kind};
+use prony_base::http2::hpack::encode_static;
 
 use super::*;
 

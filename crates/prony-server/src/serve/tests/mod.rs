@@ -9,8 +9,8 @@ mod service;
 mod text;
 mod wire;
 
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos, Span};
 
 use super::{Serve, Served, ServerBehavior};
 

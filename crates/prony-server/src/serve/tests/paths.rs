@@ -1,8 +1,8 @@
 //! What is answered to well-formed requests.
 
 use expect_test::expect;
-use prony_core::machine::CloseHow;
-use prony_core::units::Span;
+use prony_base::machine::CloseHow;
+use prony_base::units::Span;
 
 use super::{Rig, at, get, replies};
 use crate::serve::{Latency, ServerBehavior};

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use prony_core::rng::{self, Stream};
-use prony_core::units::{Nanos, Span};
+use prony_base::rng::{self, Stream};
+use prony_base::units::{Nanos, Span};
 
 use super::{Rig, at, get, ms};
 use crate::serve::{Change, Latency, ServerBehavior, Share, Stalls};
@@ -156,10 +156,10 @@ fn closed_connections_do_not_delay_the_queue() {
         rig.send(link, get("/"));
     }
     let id = rig.links[links[1]].id;
-    prony_core::machine::Machine::on_closed(
+    prony_base::machine::Machine::on_closed(
         &mut rig.serve,
         id,
-        Some(prony_core::fault::Fault::Reset),
+        Some(prony_base::fault::Fault::Reset),
         rig.now,
     );
     rig.poll();

@@ -1,7 +1,7 @@
 //! Distributions as text.
 
 use expect_test::{Expect, expect};
-use prony_core::units::Span;
+use prony_base::units::Span;
 
 use crate::serve::{
     BehaviorError, CloseAfter, Latency, ServerBehavior, Share, Stall, Stalls, StatusMix,

@@ -1,6 +1,6 @@
 //! Bytes in any segmentation, sockets that accept little, and malformed requests.
 
-use prony_core::machine::CloseHow;
+use prony_base::machine::CloseHow;
 use proptest::prelude::*;
 
 use super::{Rig, at, get, replies};

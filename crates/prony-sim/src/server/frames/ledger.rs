@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use prony_core::http2::frame::{HEADER, Head, Settings, flag, kind};
-use prony_core::http2::{WINDOW, WINDOW_MAX};
+use prony_base::http2::frame::{HEADER, Head, Settings, flag, kind};
+use prony_base::http2::{WINDOW, WINDOW_MAX};
 
 /// A connection's windows, in bytes, and its open streams.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Violations that end the connection: all requests on it fail, and the load goes on on another.
 
-use prony_core::http2::frame::{self, Settings};
-use prony_core::http2::{FRAME_SIZE, WINDOW_MAX};
-use prony_core::plan::{Http2Spec, Load};
+use prony_base::http2::frame::{self, Settings};
+use prony_base::http2::{FRAME_SIZE, WINDOW_MAX};
+use prony_plan::plan::{Http2Spec, Load};
 
 use super::*;
 

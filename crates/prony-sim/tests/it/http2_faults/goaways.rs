@@ -1,7 +1,7 @@
 //! How connections end: announced, suddenly, or by the client's own resets.
 
-use prony_core::plan::Http2Spec;
-use prony_core::units::ConnId;
+use prony_base::units::ConnId;
+use prony_plan::plan::Http2Spec;
 use prony_sim::server::{Connections, ServerModel};
 
 use super::*;

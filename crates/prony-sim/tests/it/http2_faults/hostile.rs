@@ -1,9 +1,9 @@
 //! Random servers that break every rule, over links that break: the counters agree, each request
 //! has one end, and the load goes on.
 
-use prony_core::http2::frame::Settings;
-use prony_core::plan::{CallSpec, GrpcCall};
-use prony_core::units::Nanos;
+use prony_base::http2::frame::Settings;
+use prony_base::units::Nanos;
+use prony_plan::plan::{CallSpec, GrpcCall};
 
 use crate::faults::random_setup;
 use crate::http2::random_plan;

@@ -1,8 +1,8 @@
 //! Settings that change while requests are in flight. The server checks the limit of streams from
 //! the acknowledgement on.
 
-use prony_core::http2::frame::Settings;
-use prony_core::plan::Http2Spec;
+use prony_base::http2::frame::Settings;
+use prony_plan::plan::Http2Spec;
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! What goes wrong on one stream: its request fails, the others and the connection go on.
 
-use prony_core::http2::FRAME_SIZE;
-use prony_core::http2::frame::Settings;
-use prony_core::plan::Http2Spec;
+use prony_base::http2::FRAME_SIZE;
+use prony_base::http2::frame::Settings;
+use prony_plan::plan::Http2Spec;
 use prony_stats::summary::{Bottleneck, RunInfo, Verdict};
 
 use super::*;

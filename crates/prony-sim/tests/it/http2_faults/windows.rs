@@ -1,8 +1,8 @@
 //! Flow control. The server checks each byte against the windows that it has given: also while they
 //! are negative, and whatever the order of settings and updates.
 
-use prony_core::http2::frame::Settings;
-use prony_core::plan::Http2Spec;
+use prony_base::http2::frame::Settings;
+use prony_plan::plan::Http2Spec;
 
 use super::*;
 

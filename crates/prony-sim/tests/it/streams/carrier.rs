@@ -3,10 +3,10 @@
 //! interleaved streams, a stream limit that the peer changes, refusals, failures, flow control,
 //! pings from both sides, and draining.
 
-use prony_core::fault::Fault;
-use prony_core::plan::Plan;
-use prony_core::proto::{Call, Cancelled, Carrier, Out, Reply, Sink};
-use prony_core::units::{Nanos, RequestId, Span};
+use prony_base::fault::Fault;
+use prony_base::units::{Nanos, RequestId, Span};
+use prony_plan::plan::Plan;
+use prony_proto::proto::{Call, Cancelled, Carrier, Out, Reply, Sink};
 
 /// The length of a frame's header: kind, stream or number, length of the payload.
 pub(crate) const HEADER: usize = 7;

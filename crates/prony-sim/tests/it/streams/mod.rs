@@ -4,16 +4,16 @@
 mod carrier;
 mod server;
 
-use prony_core::merge::Merge;
-use prony_core::plan::{Load, Placement, Plan, Stop, Think};
-use prony_core::record::Tally;
-use prony_core::schedule::Arrivals;
-use prony_core::units::{Nanos, Span};
+use prony_base::merge::Merge;
+use prony_base::units::{Nanos, Span};
+use prony_plan::plan::{Load, Placement, Plan, Stop, Think};
+use prony_plan::schedule::Arrivals;
 use prony_sim::link::Link;
 use prony_sim::oracle::histogram_mismatch;
 use prony_sim::rng::Rng;
 use prony_sim::world::Setup;
 use prony_sim::{Outcome, load_with_carrier};
+use prony_tally::record::Tally;
 
 use crate::plans::{Seed, arrivals, assert_invariants, closed, has_all_seeds, ms, open, seeds};
 use carrier::Streams;

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use prony_core::fault::Fault;
-use prony_core::machine::{Action, CloseHow, Machine, StopRequest};
-use prony_core::units::{ConnId, Nanos, Span};
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, CloseHow, Machine, StopRequest};
+use prony_base::units::{ConnId, Nanos, Span};
 use prony_sim::rng::Rng;
 
 use super::carrier::{HEADER, Kind, frame, read};

@@ -1,8 +1,8 @@
 //! Trials of a load generator that was late.
 
 use prony_base::meter::{SchedDelay, WorkerStats};
-use prony_core::record::Tally;
 use prony_plan::plan::Plan;
+use prony_tally::record::Tally;
 
 use super::super::*;
 use crate::summary::tests::{closed, meter, open, summary, tally};

@@ -1,7 +1,7 @@
 use prony_base::rng::{Sequence, Stream};
 use prony_base::units::Nanos;
-use prony_core::record::NameTally;
-use prony_core::record::series::Series;
+use prony_tally::record::NameTally;
+use prony_tally::record::series::Series;
 
 use super::*;
 use crate::comparison::Outcome;

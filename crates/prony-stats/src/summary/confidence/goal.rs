@@ -4,9 +4,9 @@ use std::str::FromStr;
 use std::{fmt, iter};
 
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::hist::Hist;
-use prony_core::record::series::{BINS, Block, Blocks, bin_bounds};
+use prony_tally::record::Tally;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::series::{BINS, Block, Blocks, bin_bounds};
 use serde::{Deserialize, Serialize};
 
 use super::{Confidence, NoInterval};
@@ -311,7 +311,7 @@ fn wanted(text: &str) -> Result<GoalFigure, String> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::record::series::BLOCK_MIN;
+    use prony_tally::record::series::BLOCK_MIN;
 
     use super::*;
 

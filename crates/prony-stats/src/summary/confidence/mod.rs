@@ -16,10 +16,10 @@ mod tests;
 mod worth;
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::series::{self, BINS, Block, Series};
-use prony_core::record::{StreamTime, Tally};
 use prony_plan::threshold::Timed;
+use prony_tally::record::hist::Hist;
+use prony_tally::record::series::{self, BINS, Block, Series};
+use prony_tally::record::{StreamTime, Tally};
 use serde::{Deserialize, Serialize};
 
 pub use goal::{Goal, GoalFigure, TimeKind, Until, Watch};

@@ -5,8 +5,8 @@
 use std::iter;
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::series::{self, BINS};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::series::{self, BINS};
 
 use super::{Confidence, EFFECTIVE_MIN, Interval, NoInterval, widening};
 

@@ -2,7 +2,7 @@
 
 use prony_base::merge::Merge;
 use prony_base::units::Nanos;
-use prony_core::record::series::{BLOCK_MIN, bin_of};
+use prony_tally::record::series::{BLOCK_MIN, bin_of};
 
 use super::*;
 

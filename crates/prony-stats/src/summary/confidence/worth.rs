@@ -10,7 +10,7 @@
 
 use std::iter;
 
-use prony_core::record::hist::Hist;
+use prony_tally::record::hist::Hist;
 
 use super::spectrum::t_quantile;
 use super::{Confidence, Interval, NoInterval};

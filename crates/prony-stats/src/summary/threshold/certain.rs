@@ -1,8 +1,8 @@
 //! What is certain of the figures of a run that its meter disturbed, for comparisons of runs.
 
 use prony_base::fault::Fault;
-use prony_core::record::hist::Hist;
 use prony_plan::threshold::Counted;
+use prony_tally::record::hist::Hist;
 
 use super::super::Summary;
 use super::super::verdict::Reason;

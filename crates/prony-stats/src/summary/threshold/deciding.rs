@@ -7,10 +7,10 @@
 //! The report's decisions are made with the probability of the look that ended the load.
 
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::series::{Block, Blocks, Series};
 use prony_plan::plan::Plan;
 use prony_plan::threshold::{Figure, Scalar, Statistic, Threshold, Timed, Unit};
+use prony_tally::record::Tally;
+use prony_tally::record::series::{Block, Blocks, Series};
 
 use super::super::confidence::{Confidence, TimeKind, pooled};
 use super::binomial::LEVEL;

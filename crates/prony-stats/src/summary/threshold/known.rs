@@ -1,8 +1,8 @@
 //! A figure, how well it is known, and whether it keeps to a limit.
 
 use prony_base::units::Span;
-use prony_core::record::hist::{Hist, TIME_MAX};
 use prony_plan::threshold::{Relation, Threshold};
+use prony_tally::record::hist::{Hist, TIME_MAX};
 
 use super::super::confidence::{Effects, Interval, NoInterval};
 use super::super::student::z_critical;

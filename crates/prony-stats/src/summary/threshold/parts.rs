@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::record::{CheckTally, GroupTally};
 use prony_plan::threshold::{Counted, Figure, Threshold, Unit};
+use prony_tally::record::{CheckTally, GroupTally};
 
 use super::Summary;
 use super::known::Known;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_base::units::{Nanos, Span};
-use prony_core::record::series::Cell;
-use prony_core::record::{Tally, TokenTally};
+use prony_tally::record::series::Cell;
+use prony_tally::record::{Tally, TokenTally};
 
 use super::super::confidence::{Interval, NoInterval};
 use super::super::student::t_critical;

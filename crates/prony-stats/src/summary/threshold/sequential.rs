@@ -13,9 +13,9 @@
 use std::f64::consts::FRAC_2_PI;
 
 use prony_base::units::Span;
-use prony_core::record::Tally;
-use prony_core::record::series::{Block, Blocks, Series, bin_bounds};
 use prony_plan::threshold::{Figure, Relation, Scalar, Statistic, Threshold, Timed, Unit};
+use prony_tally::record::Tally;
+use prony_tally::record::series::{Block, Blocks, Series, bin_bounds};
 
 use super::super::confidence::TimeKind;
 

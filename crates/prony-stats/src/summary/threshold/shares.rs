@@ -1,8 +1,8 @@
 //! Shares of what was counted: failures, checks, replies in time.
 
 use prony_base::fault::{Fault, FaultClass};
-use prony_core::record::Tally;
 use prony_plan::threshold::Counted;
+use prony_tally::record::Tally;
 
 use super::super::confidence::{Interval, t_quantile, wilson};
 use super::super::student::t_critical;

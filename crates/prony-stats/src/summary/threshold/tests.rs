@@ -1,9 +1,9 @@
 use prony_base::fault::Fault;
 use prony_base::meter::WorkerStats;
 use prony_base::units::Nanos;
-use prony_core::record::{Tally, TimeLowerBound};
 use prony_plan::plan::{CallSpec, Load, Plan, Stop, Think};
 use prony_plan::target::Endpoint;
+use prony_tally::record::{Tally, TimeLowerBound};
 
 use super::shares::{KNOWN, clustering, clustering_of};
 use super::*;

@@ -1,9 +1,9 @@
 //! Figures of durations.
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::{NameTally, StreamTime, Tally, TimeLowerBound};
 use prony_plan::threshold::{Figure, Statistic, Threshold, Timed};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{NameTally, StreamTime, Tally, TimeLowerBound};
 
 use super::super::Summary;
 use super::super::confidence::{Confidence, Effect, Effects, Interval, NoInterval};

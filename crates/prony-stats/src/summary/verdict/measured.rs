@@ -2,8 +2,8 @@
 //! is one request, so its response time is no scale for what the meter adds to the times in it.
 
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::{StreamTime, Tally};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{StreamTime, Tally};
 use serde::{Deserialize, Serialize};
 
 use super::super::Summary;

@@ -10,9 +10,9 @@ mod tests;
 
 use prony_base::fault::{Fault, FaultClass};
 use prony_base::units::Span;
-use prony_core::record::hist::Hist;
-use prony_core::record::{StreamTime, Tally};
 use prony_plan::plan::{Load, Think};
+use prony_tally::record::hist::Hist;
+use prony_tally::record::{StreamTime, Tally};
 use serde::{Deserialize, Serialize};
 
 use super::Summary;

@@ -5,9 +5,9 @@ mod streams;
 
 use prony_base::meter::{CpuPressure, SchedDelay, Stalls, Transport, WorkerStats};
 use prony_base::units::Nanos;
-use prony_core::proto::StreamCounts;
-use prony_core::record::SessionTally;
 use prony_plan::plan::{Burst, Load, Plan, SessionKind, Sessions, Stop, Think};
+use prony_proto::proto::StreamCounts;
+use prony_tally::record::SessionTally;
 
 use super::super::confidence::Until;
 use super::super::tests::{closed, meter, open, summary, tally};

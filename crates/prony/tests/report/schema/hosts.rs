@@ -1,8 +1,8 @@
 //! Runs on several hosts.
 
-use prony_core::record::FirstHandshake;
-use prony_core::units::Span;
+use prony_base::units::Span;
 use prony_stats::summary::{ClockOffset, Host, Hosts, Loss, PART_FORMAT, Part, Summary};
+use prony_tally::record::FirstHandshake;
 
 use super::super::sample;
 use super::{report, under_cpu_pressure};

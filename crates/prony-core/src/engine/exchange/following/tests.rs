@@ -1,6 +1,6 @@
 use super::*;
 use crate::engine::exchange::dynamic::Dynamic;
-use crate::plan::{Follow, Group, Load, RedirectServer, Redirects, Stop, Think};
+use prony_plan::plan::{Follow, Group, Load, RedirectServer, Redirects, Stop, Think};
 
 fn plan() -> Plan {
     let tcp = |host: &str, port| Endpoint::Tcp { host: host.into(), port };

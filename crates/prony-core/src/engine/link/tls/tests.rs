@@ -7,15 +7,17 @@ use rustls::{ServerConfig, ServerConnection};
 
 use crate::engine::Engine;
 use crate::engine::tests::{closed, connect_of, ms};
-use crate::fault::Fault;
-use crate::layer::TlsContext;
-use crate::machine::{Action, CloseHow, Machine as _};
-use crate::plan::{Burst, Plan, Resume, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion};
-use crate::proto::h1::H1;
-use crate::record::Tally;
-use crate::units::{ConnId, Nanos};
+use prony_base::fault::Fault;
+use prony_base::machine::{Action, CloseHow, Machine as _};
+use prony_base::units::{ConnId, Nanos};
+use prony_plan::plan::{
+    Burst, Plan, Resume, SessionKind, Sessions, Stop, Think, TlsSpec, TlsVersion,
+};
+use prony_proto::layer::TlsContext;
+use prony_proto::proto::h1::H1;
+use prony_tally::record::Tally;
 
-#[path = "../../../../tests/identity/mod.rs"]
+#[path = "../../../../../prony-proto/tests/identity/mod.rs"]
 mod identity;
 
 use identity::{Identity, identity};
@@ -177,7 +179,7 @@ fn records_the_handshake_as_a_separate_phase() {
     rig.deliver(id, ms(12));
     assert!(rig.finished);
     let t = rig.tally();
-    let range = |h: &crate::record::hist::Hist| (h.count(), h.min(), h.max());
+    let range = |h: &prony_tally::record::hist::Hist| (h.count(), h.min(), h.max());
     let span = |n| Some(ms(n).since(ms(0)));
     assert_eq!(range(&t.times.connect), (1, span(3), span(3)));
     assert_eq!(range(&t.times.handshake), (1, span(5), span(5)));

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use prony_core::plan::{Resume, TlsSpec, TlsVersion};
+use prony_plan::plan::{Resume, TlsSpec, TlsVersion};
 use proptest::prelude::*;
 use proptest::sample::select;
 

@@ -1,6 +1,6 @@
 //! Floods: the connection is closed, the server's memory is bounded, and the server goes on.
 
-use prony_core::http2::frame::Settings;
+use prony_base::http2::frame::Settings;
 
 use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use prony_core::grpc::prefix;
-use prony_core::http2::frame::Settings;
+use prony_base::grpc::prefix;
+use prony_base::http2::frame::Settings;
 
 use super::*;
 use crate::serve::{Latency, Share, StatusMix};

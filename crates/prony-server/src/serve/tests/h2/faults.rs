@@ -86,7 +86,7 @@ fn announces_the_end_in_two_steps() {
     let mut rig = rig(ServerBehavior { goaway_after, ..behavior() }, &mut frames);
     assert_eq!(rig.goaways(0), []);
     rig.send(0, frames.get(3, "/").take());
-    assert_eq!(rig.goaways(0), [(prony_core::http2::STREAM_MAX, Code::NO_ERROR)]);
+    assert_eq!(rig.goaways(0), [(prony_base::http2::STREAM_MAX, Code::NO_ERROR)]);
     let ping = rig.frames(0).into_iter().find(|frame| frame.kind == kind::PING).expect("a PING");
     // The client has not seen it yet, and sends more; another acknowledgement changes nothing.
     rig.send(0, frames.get(5, "/").frame(kind::PING, flag::ACK, 0, b"anything").take());

@@ -1,6 +1,6 @@
 //! Flow control, in both directions.
 
-use prony_core::http2::frame::Settings;
+use prony_base::http2::frame::Settings;
 
 use super::*;
 

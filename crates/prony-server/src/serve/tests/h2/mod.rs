@@ -8,9 +8,9 @@ mod rules;
 mod sockets;
 mod streams;
 
-use prony_core::http2::PREFACE;
-use prony_core::http2::frame::{self, Code, HEADER, Head, flag, kind};
-use prony_core::http2::hpack::{Decoder, Encoder, Indexing};
+use prony_base::http2::PREFACE;
+use prony_base::http2::frame::{self, Code, HEADER, Head, flag, kind};
+use prony_base::http2::hpack::{Decoder, Encoder, Indexing};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Violations of the PROTOCOL, each with the code that the standard gives it.
 
-use prony_core::http2::frame::Settings;
+use prony_base::http2::frame::Settings;
 
 use super::*;
 

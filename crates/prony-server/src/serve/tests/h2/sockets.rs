@@ -1,6 +1,6 @@
 //! Connections of WebSocket on streams (RFC 8441).
 
-use prony_core::websocket::{
+use prony_base::websocket::{
     CloseCode, Event, Frame as WsFrame, MESSAGE_MAX, Opcode, Reader, Role,
 };
 

@@ -1,6 +1,6 @@
 //! Too few samples.
 
-use prony_core::record::TokenTally;
+use prony_tally::record::TokenTally;
 
 use super::*;
 use crate::summary::Weight;
