@@ -219,6 +219,7 @@ impl Fault {
     ];
 
     /// The class under which the fault is reported.
+    #[inline]
     pub fn class(self) -> FaultClass {
         match self {
             Self::ConnectRefused
@@ -280,6 +281,7 @@ impl Fault {
 
     /// Whether the request was lost: the peer sent no reply to it, valid or not, and did not close
     /// the connection orderly.
+    #[inline]
     pub fn is_lost(self) -> bool {
         let class = self.class();
         let lost = [FaultClass::Connect, FaultClass::Timeout, FaultClass::Meter];

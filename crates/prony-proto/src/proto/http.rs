@@ -94,6 +94,20 @@ impl Http {
         }
     }
 
+    /// The capacity of a connection that has not negotiated HTTP/2 for requests.
+    fn capacity_of_others(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
+        match conn {
+            Conn::H2(conn) => self.h2.h2.capacity(conn, in_flight, limit),
+            Conn::New if self.versions.0 => {
+                limit.min(self.h2.h2.first_streams()).saturating_sub(in_flight)
+            }
+            Conn::New => self.h1.capacity_of_new(in_flight, limit),
+            Conn::Sockets(conn) => self.h2.capacity(conn, in_flight, limit),
+            Conn::H1(conn) => self.h1.h1.capacity(conn, in_flight, self.without_streams(limit)),
+            Conn::Socket(conn) => self.h1.capacity(conn, in_flight, self.without_streams(limit)),
+        }
+    }
+
     /// How many exchanges a connection of HTTP/1.1 may have at once, of those that the plan allows
     /// for streams: what waits for several streams does not ask for pipelining.
     fn without_streams(&self, limit: u32) -> u32 {
@@ -133,17 +147,12 @@ impl Carrier for Http {
         Ok(())
     }
 
-    #[inline]
+    // Asked several times for each request.
+    #[inline(always)]
     fn capacity(&self, conn: &Conn, in_flight: u32, limit: u32) -> u32 {
         match conn {
             Conn::H2(conn) => self.h2.h2.capacity(conn, in_flight, limit),
-            Conn::New if self.versions.0 => {
-                limit.min(self.h2.h2.first_streams()).saturating_sub(in_flight)
-            }
-            Conn::New => self.h1.capacity_of_new(in_flight, limit),
-            Conn::Sockets(conn) => self.h2.capacity(conn, in_flight, limit),
-            Conn::H1(conn) => self.h1.h1.capacity(conn, in_flight, self.without_streams(limit)),
-            Conn::Socket(conn) => self.h1.capacity(conn, in_flight, self.without_streams(limit)),
+            _ => self.capacity_of_others(conn, in_flight, limit),
         }
     }
 

@@ -20,6 +20,7 @@ pub(super) struct OpenStreams {
 
 impl OpenStreams {
     /// The integral up to `now`, since the last change, without what is before `start`.
+    #[inline]
     fn until(&self, start: Nanos, now: Nanos) -> u128 {
         let from = self.seen.max(start);
         self.integral + u128::from(self.open) * u128::from(now.since(from).0)
@@ -28,6 +29,7 @@ impl OpenStreams {
     /// The integral up to `end`. `last_done` is the last completion so far: what has ended a stream
     /// (as the time of it is over) may be counted before its frames are written, which changes the
     /// number of open streams.
+    #[inline]
     fn advance(&mut self, start: Nanos, end: Nanos, now: Nanos, last_done: Nanos) {
         if last_done >= self.seen && last_done <= now {
             self.until_last_done = self.until(start, last_done.min(end));

@@ -326,6 +326,7 @@ impl H2 {
     /// How many streams a connection may have before its peer has stated a limit, at least 1: the
     /// limit that the peer of another connection has stated. A server that sends GOAWAY would
     /// refuse the streams beyond it on the next connection, too.
+    #[inline]
     pub(in crate::proto) fn first_streams(&self) -> u32 {
         self.counts
             .limit_last
