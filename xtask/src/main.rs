@@ -10,6 +10,7 @@ mod inner;
 mod instructions;
 mod licenses;
 mod neighbor;
+mod night;
 mod options;
 mod pictures;
 mod python;

@@ -14,10 +14,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::shell::{self, TEST_PROFILE, cargo, run, target_dir, which};
-use crate::{bars, decisions, verdicts};
+use crate::{bars, decisions, night, verdicts};
 
-const USAGE: &str =
-    "usage: cargo xtask soak [--list] [--shard K/N | --sample N [--in MODULE]] [STEP...]";
+const USAGE: &str = "usage: cargo xtask soak [--list] [--shard K/N | --sample N [--in MODULE]] [STEP...]\n\
+     or: cargo xtask soak night [MINUTES]";
 
 /// Which mutants to test.
 #[derive(Default)]
@@ -75,6 +75,11 @@ const TIMEOUT: &str = "900";
 
 /// `cargo xtask soak`.
 pub(crate) fn main(args: &[String]) -> Result<()> {
+    if let [first, minutes @ ..] = args
+        && first == "night"
+    {
+        return night::main(minutes);
+    }
     let mut mutants = Chosen::default();
     let mut chosen = Vec::new();
     let mut args = args.iter().map(String::as_str);
@@ -84,6 +89,9 @@ pub(crate) fn main(args: &[String]) -> Result<()> {
                 for (name, what, _) in STEPS {
                     println!("{name:11} {what}");
                 }
+                println!(
+                    "night       fuzzing, virtual runs, damaged files: in turns, for some hours"
+                );
                 return Ok(());
             }
             "--shard" => mutants.shard = Some(args.next().context(USAGE)?),

@@ -1,5 +1,7 @@
 //! Plans and small helpers for the tests.
 
+use std::io::Write as _;
+
 use prony_base::meter::WorkerStats;
 use prony_base::units::{Nanos, Span};
 use prony_plan::plan::{CallSpec, Expect, Load, Plan, Stop, Think};
@@ -65,15 +67,25 @@ pub(crate) fn numbered(plan: Plan, requests: u64) -> Plan {
 }
 
 /// The seeds below this number. `PRONY_SEEDS=3/7` takes those that leave 3 when divided by 7: the
-/// gate of `cargo xtask ci` takes another seventh every day.
+/// gate of `cargo xtask ci` takes another seventh every day. `PRONY_SEEDS_FROM=K` takes the K-th as
+/// many after them, and `PRONY_SEEDS_COUNT` is a file that gets a line with their number.
 pub(crate) fn seeds(all: u64) -> impl Iterator<Item = u64> {
     let (part, parts) = part();
-    (part..all).step_by(parts)
+    let from = all * turn();
+    if let Some(path) = std::env::var_os("PRONY_SEEDS_COUNT") {
+        let file = std::fs::OpenOptions::new().append(true).open(path);
+        writeln!(file.expect("a file"), "{all}").expect("a line");
+    }
+    (from + part..from + all).step_by(parts)
+}
+
+fn turn() -> u64 {
+    std::env::var("PRONY_SEEDS_FROM").map_or(0, |text| text.parse().expect("a number"))
 }
 
 /// Whether `seeds` gives all of them, so that they reach what they are known to reach together.
 pub(crate) fn has_all_seeds() -> bool {
-    part() == (0, 1)
+    part() == (0, 1) && turn() == 0
 }
 
 fn part() -> (u64, usize) {
@@ -98,8 +110,10 @@ fn parts_of_the_seeds_are_all_seeds_together() {
     // With `PRONY_SEEDS`, only part of them.
     let (part, parts) = part();
     let some: Vec<u64> = seeds(100).collect();
-    assert_eq!(some, (0..100).filter(|s| s % parts as u64 == part).collect::<Vec<_>>());
-    assert_eq!(has_all_seeds(), some.len() == 100);
+    let from = 100 * turn();
+    let wanted = (from..from + 100).filter(|s| (s - from) % parts as u64 == part);
+    assert_eq!(some, wanted.collect::<Vec<_>>());
+    assert_eq!(has_all_seeds(), some.len() == 100 && from == 0);
 }
 
 /// The summary of this outcome, with each worker's wall time and stalls.
