@@ -47,7 +47,7 @@ pub const HARMLESS_HEADERS: [&str; 31] = [
 ];
 
 /// A text that `{}` and `{:?}` do not show. serde writes it in full, because a saved plan must run;
-/// [`Plan::hidden`](crate::plan::Plan::hidden) removes it from a plan that is shown.
+/// `Plan::hidden` (prony-plan) removes it from a plan that is shown.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
