@@ -25,34 +25,35 @@ pub struct OverH1 {
 #[derive(Debug)]
 pub enum Conn {
     /// It carries requests of HTTP, or nothing yet.
-    Http(h1::Conn),
+    Http(Box<h1::Conn>),
     /// It is a socket.
     Socket(Box<Upgraded>),
 }
 
 impl Default for Conn {
     fn default() -> Self {
-        Self::Http(h1::Conn::default())
+        Self::Http(Box::default())
     }
 }
 
-/// A socket, and the reply to its handshake.
+/// A socket, and its handshake. Thousands of them may be idle, so that what is needed only for the
+/// handshake is gone after it.
 #[derive(Debug)]
 pub struct Upgraded {
     socket: Socket,
+    /// The handshake, until it is over.
+    handshake: Option<Box<Handshake>>,
+    /// The head of its reply.
+    reply: Option<Reply>,
+}
+
+/// A handshake whose reply is not complete.
+#[derive(Debug, Default)]
+struct Handshake {
     http: h1::Conn,
     fields: ReplyFields,
     /// How many bytes of the reply were used.
     head_bytes: u64,
-    /// Its head.
-    reply: Option<Reply>,
-}
-
-impl Upgraded {
-    fn new(socket: Socket) -> Self {
-        let (http, fields) = Default::default();
-        Self { socket, http, fields, head_bytes: 0, reply: None }
-    }
 }
 
 impl OverH1 {
@@ -77,19 +78,19 @@ impl OverH1 {
 
     /// Send the handshake of a socket.
     fn open(&mut self, id: RequestId, call: Call<'_>, last: bool, out: &mut Out) -> Upgraded {
-        let mut up = Upgraded::new(self.script.begin(id, &call));
+        let (socket, mut handshake) = (self.script.begin(id, &call), Box::<Handshake>::default());
         let filled = call.filled.map(|filled| {
             self.head.copy_without_body(filled);
             &self.head
         });
-        self.h1.submit(&mut up.http, id, Call { filled, ..call }, last, out);
+        self.h1.submit(&mut handshake.http, id, Call { filled, ..call }, last, out);
         let out = out.bytes();
         // Before the empty line.
         out.truncate(out.len() - 2);
         out.extend_from_slice(b"Sec-WebSocket-Key: ");
-        out.extend_from_slice(&up.socket.frames.key());
+        out.extend_from_slice(&socket.frames.key());
         out.extend_from_slice(b"\r\n\r\n");
-        up
+        Upgraded { socket, handshake: Some(handshake), reply: None }
     }
 
     /// Read the reply to the handshake. Returns how many bytes were used.
@@ -101,17 +102,19 @@ impl OverH1 {
         sink: &mut impl Sink,
     ) -> Result<usize, Fault> {
         let (key, protocols) = (up.socket.frames.key(), self.script.protocols(&up.socket));
-        let fields = &mut up.fields;
+        let Some(mut shake) = up.handshake.take() else { return Ok(data.len()) };
+        let fields = &mut shake.fields;
         let mut watch = Watch { sink: &mut *sink, fields, key: &key, protocols, switch: None };
-        let used = self.h1.receive(&mut up.http, data, now, &mut watch)?;
+        let used = self.h1.receive(&mut shake.http, data, now, &mut watch)?;
         let Some(reply) = watch.switch else {
-            up.head_bytes += used as u64;
+            shake.head_bytes += used as u64;
+            up.handshake = Some(shake);
             return Ok(used);
         };
-        up.fields.check(self.script.deflates()).map_err(|_| Fault::BadUpgrade)?;
-        let used = (reply.head_bytes - up.head_bytes) as usize;
+        shake.fields.check(self.script.deflates()).map_err(|_| Fault::BadUpgrade)?;
+        let used = (reply.head_bytes - shake.head_bytes) as usize;
         up.reply = Some(Reply { framing_bytes: 0, keeps_open: false, fault: None, ..reply });
-        self.script.opened(&mut up.socket, (&reply, &up.fields), now, sink);
+        self.script.opened(&mut up.socket, (&reply, &shake.fields), now, sink);
         Ok(used + self.frames(up, &data[used..], sink)?)
     }
 
@@ -171,7 +174,8 @@ impl Carrier for OverH1 {
             }
             // A connection that is new, or has carried requests.
             (Some(false), Conn::Http(_)) => {
-                *conn = Conn::Socket(Box::new(Upgraded::new(self.script.no_socket(id, &call))));
+                let socket = self.script.no_socket(id, &call);
+                *conn = Conn::Socket(Box::new(Upgraded { socket, handshake: None, reply: None }));
             }
             (_, Conn::Socket(up)) => {
                 if self.script.start_step(&mut up.socket, id, &call) {
@@ -214,7 +218,10 @@ impl Carrier for OverH1 {
         match conn {
             Conn::Http(conn) => self.h1.end(conn, left, sink),
             Conn::Socket(up) => match up.socket.frames.state {
-                State::Handshake => self.h1.end(&mut up.http, left, sink),
+                State::Handshake => match &mut up.handshake {
+                    Some(shake) => self.h1.end(&mut shake.http, left, sink),
+                    None => Ok(()),
+                },
                 State::Open | State::Closing => {
                     if let Some(id) = up.socket.exchange() {
                         // The fault is that of the exchange.
@@ -241,12 +248,13 @@ impl Carrier for OverH1 {
     fn stop(&mut self, conn: &mut Conn, id: RequestId, sink: &mut impl Sink) {
         match conn {
             Conn::Http(conn) => self.h1.stop(conn, id, sink),
-            Conn::Socket(up) if up.socket.is_handshake() => self.h1.stop(&mut up.http, id, sink),
-            Conn::Socket(up) => {
-                if let Some(head) = &up.reply {
+            Conn::Socket(up) => match (&mut up.handshake, &up.reply) {
+                (Some(shake), _) => self.h1.stop(&mut shake.http, id, sink),
+                (None, Some(head)) => {
                     up.socket.stop(id, head, sink);
                 }
-            }
+                (None, None) => {}
+            },
         }
     }
 
