@@ -27,6 +27,8 @@ const PAGE: &str = "docs/reliability.md";
 const BEGIN: &str = "<!-- night: begin -->\n";
 const END: &str = "<!-- night: end -->\n";
 
+/// After how many seconds a turn is stopped, and has failed.
+const TURN_MAX: &str = "3600";
 /// How long one turn fuzzes, in seconds.
 const FUZZING: u64 = 300;
 /// How many damaged files of each kind one turn tries.
@@ -79,7 +81,7 @@ impl Work {
                 let tests = ["test", "--locked", "-p", "prony", "--test", "it", "damaged::"];
                 let mut test = cargo(&tests);
                 test.args(TEST_PROFILE).env("PRONY_DAMAGES", DAMAGED.to_string());
-                Ok((DAMAGED, failure(&mut test)?))
+                Ok((DAMAGED, failure(&test)?))
             }
         }
     }
@@ -89,7 +91,10 @@ impl Work {
 pub(crate) fn main(args: &[String]) -> Result<()> {
     let minutes = match args {
         [] => 150,
-        [minutes] => minutes.parse().ok().filter(|&n: &u64| n > 0).context(USAGE)?,
+        [minutes] => match minutes.parse() {
+            Ok(0) | Err(_) => bail!("`{minutes}` is no number of minutes from 1\n{USAGE}"),
+            Ok(minutes) => minutes,
+        },
         _ => bail!("{USAGE}"),
     };
     let end = Instant::now() + Duration::from_secs(minutes * 60);
@@ -129,7 +134,7 @@ fn fuzz(target: &str) -> Result<(u64, Option<String>)> {
     fuzz.args(["--", "-print_final_stats=1"]).arg(format!("-max_total_time={FUZZING}"));
     // Fuzzing needs another toolchain than this tree.
     fuzz.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
-    Ok((FUZZING, failure(&mut fuzz)?))
+    Ok((FUZZING, failure(&fuzz)?))
 }
 
 /// All simulations once, with seeds that no turn has had.
@@ -142,14 +147,23 @@ fn seeds(turns: u64) -> Result<(u64, Option<String>)> {
     test.args(TEST_PROFILE)
         .env("PRONY_SEEDS_FROM", (turns + 1).to_string())
         .env("PRONY_SEEDS_COUNT", &count);
-    let failure = failure(&mut test)?;
+    let failure = failure(&test)?;
     let text = fs::read_to_string(&count).with_context(|| count.display().to_string())?;
     Ok((text.lines().filter_map(|line| line.parse::<u64>().ok()).sum(), failure))
 }
 
-/// The end of what a command says if it fails.
-fn failure(command: &mut Command) -> Result<Option<String>> {
-    let ended = command.output().with_context(|| format!("cannot run {command:?}"))?;
+/// The end of what a command says if it fails, or that it does not end.
+fn failure(command: &Command) -> Result<Option<String>> {
+    // It stops the command with all that this has started.
+    let mut bounded = program("timeout", &[TURN_MAX]);
+    bounded.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => bounded.env(name, value),
+            None => bounded.env_remove(name),
+        };
+    }
+    let ended = bounded.output().with_context(|| format!("cannot run {command:?}"))?;
     if ended.status.success() {
         return Ok(None);
     }
@@ -162,7 +176,9 @@ fn failure(command: &mut Command) -> Result<Option<String>> {
             .any(|word| line.contains(word))
     };
     let telling: Vec<&str> = said.lines().filter(is_telling).take(8).collect();
-    Ok(Some(if telling.is_empty() { "failed".to_owned() } else { telling.join("; ") }))
+    let is_late = ended.status.code() == Some(124);
+    let otherwise = if is_late { format!("not over after {TURN_MAX} s") } else { "failed".into() };
+    Ok(Some(if telling.is_empty() { otherwise } else { telling.join("; ") }))
 }
 
 fn read() -> Result<Map<String, Value>> {
